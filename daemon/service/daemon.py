@@ -1,7 +1,7 @@
 """The daemon's main loop: leads or stands by, and hands events to the planner of its term.
 
-One thread owns all decisions: the main one. The observer's jobs, the topic follower, the canaries
-and the signals only post to its mailbox or set a flag.
+One thread owns all decisions: the main one. The observer's jobs, the topic follower, the canaries,
+the group of daemons and the signals only post to its mailbox or set a flag.
 """
 
 from __future__ import annotations
@@ -11,11 +11,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from assignors.boot_clock import boot_seconds
+from daemon import allocator
 from daemon.control.controller import MembersRead, Recovered, Ticked, together
 from daemon.errors import ClusterUnavailableError, FencedError
+from daemon.service.availability.readiness import leader_readiness, standby_readiness
 from daemon.service.leadership import (
     CanaryReadBack,
     CanaryWritten,
+    LeadChanged,
     Leadership,
     LeaderSighted,
     LeadPhase,
@@ -24,12 +27,17 @@ from daemon.service.leadership import (
 )
 from daemon.service.live_planner import TICK_SECONDS
 from daemon.telemetry.logger import Logger
+from daemon.wall_clock import now_ms
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from daemon.config.settings import Settings
+    from daemon.control.boundary.control_events import SettingsChanged
     from daemon.control.controller import ControlState, Event
+    from daemon.kafka.lead_group import LeadGroup
+    from daemon.service.availability.pipeline_host import PipelineHost
+    from daemon.service.availability.readiness import Readiness
     from daemon.service.leadership import LeadershipEvent
     from daemon.service.mailbox import Mailbox
     from daemon.service.read_marks import ReadMarks
@@ -46,7 +54,7 @@ before the records that are still waiting."""
 class Daemon:
     """The main loop: takes events, leads or stands by, and hands events to the planner.
 
-    One thread calls every method but `leading_state`.
+    One thread calls every method but `leading_state` and `readiness`.
     """
 
     def __init__(
@@ -56,9 +64,13 @@ class Daemon:
         mailbox: Mailbox[Event | LeadershipEvent | BaseException],
         marks: ReadMarks,
         make_term: Callable[[ControlState], Term],
+        lead: LeadGroup,
+        host: PipelineHost,
         over: AnyEvent,
         *,
         lead_from: float = float("-inf"),
+        on_leading: Callable[[], None] = lambda: None,
+        changed_settings: Callable[[], SettingsChanged | None] = lambda: None,
     ) -> None:
         """Make a daemon that reads its topics and does not lead yet.
 
@@ -68,15 +80,23 @@ class Daemon:
             mailbox: the events.
             marks: asks how far the topics have been read.
             make_term: makes the parts that run while the daemon leads.
+            lead: the membership in the group that gives the lead to one daemon.
+            host: starts the pipeline, or watches over one elsewhere.
             over: set when the loop must end.
             lead_from: boot seconds before which the daemon does not lead.
+            on_leading: called at the begin of each term, once the planner leads.
+            changed_settings: returns the settings if they were read again; called at each tick.
         """
+        self._changed_settings = changed_settings
         self._first_state = state
         self._mailbox = mailbox
         self._marks = marks
         self._make_term = make_term
+        self._lead = lead
+        self._host = host
         self._over = over
         self._lead_from = lead_from
+        self._on_leading = on_leading
         self._interval = max(settings.timers.canary, TICK_SECONDS)
         self._leadership = Leadership(
             instance=state.instance,
@@ -90,6 +110,11 @@ class Daemon:
         """Whether the daemon has neither led nor stood by yet: then a start that fails ends it."""
         self._asked_at = float("-inf")
         """Monotonic seconds of the last question for the topics' ends."""
+        self._given_back_at = time.monotonic()
+        """Monotonic seconds at which freed memory was last given back to the system."""
+        self._read_at = float("-inf")
+        """Monotonic seconds at which the daemon last showed that it can read its topics."""
+        self._standing_by_logged = False
 
     def leading_state(self) -> ControlState | None:
         """Return the control's state, None while the daemon does not lead.
@@ -98,6 +123,15 @@ class Daemon:
         """
         term = self._term
         return term.planner.state if term is not None and term.planner.leading else None
+
+    def readiness(self) -> Readiness:
+        """Return the part of this daemon, and whether planning is frozen; for any thread."""
+        leadership, term, state = self._leadership, self._term, self.leading_state()
+        instance = self._first_state.instance
+        if state is None or term is None:
+            return standby_readiness(leadership, instance)
+        at = now_ms()
+        return leader_readiness(state, instance, term.vitals.reasons(boot_seconds(), at), at)
 
     @property
     def highest_epoch(self) -> int:
@@ -111,7 +145,12 @@ class Daemon:
 
     def close(self) -> None:
         """End the term, if the daemon leads, so that another daemon takes over at once."""
-        self._end_term(farewell=self._leadership.phase is LeadPhase.LEADING)
+        if self._term is not None and self._leadership.phase is LeadPhase.LEADING:
+            self._term.bid_farewell()
+        # The next leader is on its way while the rest ends.
+        self._lead.leave()
+        self._host.ask_to_stop()
+        self._end_term(farewell=False)
 
     # Loop.
 
@@ -156,7 +195,12 @@ class Daemon:
         by.
         """
         match event:
-            case TopicsRead() | LeaderSighted() | ReadUntil() | CanaryWritten() | CanaryReadBack():
+            case TopicsRead() | ReadUntil():
+                self._decide_leadership(event)
+                self._read_at = time.monotonic()
+                if self._term is None:
+                    self._lead.join()
+            case LeaderSighted() | CanaryWritten() | CanaryReadBack() | LeadChanged():
                 self._decide_leadership(event)
             case _ if self._term is not None:
                 if isinstance(event, MembersRead):
@@ -171,21 +215,59 @@ class Daemon:
         Args:
             now: monotonic seconds.
         """
+        if (change := self._changed_settings()) is not None:
+            self._first_state = replace(
+                self._first_state, settings=change.settings, planning_of=change.planning_of
+            )
+            self.handle(change)
+        if now - self._given_back_at >= allocator.GIVE_BACK_SECONDS:
+            self._given_back_at = now
+            allocator.give_back()
+        self._watch_pipeline(now)
         if self._term is None:
-            if self._leadership.phase is LeadPhase.STANDING_BY and now - self._asked_at >= (
-                self._interval
-            ):
-                self._asked_at = now
-                self._ask(self._marks.ask)
+            if self._leadership.phase is LeadPhase.STANDING_BY:
+                self._stand_ready(now)
             return
-        self._term.watch()
         for partition, sent_at in self._term.written_canaries().items():
             self._decide_leadership(CanaryWritten(partition=partition, sent_at=sent_at))
         if self._term is None:
             return
         if not self._recovery_asked:
             self._recovery_asked = self._ask(self._marks.recover)
+        if not self._term.planner.leading and self._unread_for(now) >= self._leadership.patience:
+            self._depose("it cannot read")
+            self._give_up_lead("it cannot read")
+            return
         self._plan(self._term, Ticked())
+
+    def _watch_pipeline(self, now: float) -> None:
+        leader = self._leadership.leader
+        self._host.look(
+            now,
+            leading=self._term is not None,
+            stopped=leader.instance if leader is not None and leader.state == "stopped" else None,
+        )
+
+    def _stand_ready(self, now: float) -> None:
+        """Ask how far the topics can be read; who cannot read them must not be given the lead."""
+        if now - self._asked_at >= self._interval:
+            self._asked_at = now
+            self._ask(self._marks.ask)
+        if not self._lead.joined:
+            return
+        if self._unread_for(now) >= self._leadership.patience:
+            self._give_up_lead("it cannot read")
+        elif self._leadership.unled:
+            self._give_up_lead("nobody has it")
+
+    def _unread_for(self, now: float) -> float:
+        return now - self._read_at
+
+    def _give_up_lead(self, reason: str) -> None:
+        """Leave the group of daemons, so that it chooses anew, until the next read."""
+        log.warning("daemon.lead_given_up", reason=reason)
+        self._lead.leave()
+        self._leadership = self._leadership.gave_up()
 
     # Who leads.
 
@@ -196,13 +278,10 @@ class Daemon:
             if isinstance(event, CanaryWritten):
                 log.error("daemon.reads_nothing", partition=event.partition, seconds=now.patience)
                 self._stand_by("it cannot read", before.planner_epoch, farewell=True)
+                self._give_up_lead("it cannot read")
             else:
                 self._stand_by("another daemon leads", before.planner_epoch)
-        elif (
-            before.phase is LeadPhase.READING
-            and now.phase is LeadPhase.STANDING_BY
-            and now.contended
-        ):
+        elif now.phase is LeadPhase.STANDING_BY and now.contended and not self._standing_by_logged:
             self._fresh = False
             self._log_standing_by()
 
@@ -216,8 +295,12 @@ class Daemon:
             state=leader.state if leader else None,
             silent=round(self._leadership.silent, 1),
         )
+        self._standing_by_logged = False
+        self._read_at = time.monotonic()
         state = replace(self._first_state, planner_epoch=self.highest_epoch)
         self._term = self._make_term(state)
+        # The pipeline takes longest and needs nothing of what follows.
+        self._watch_pipeline(time.monotonic())
         try:
             if self._term.begin():
                 self._recovery_asked = self._ask(self._marks.recover)
@@ -227,6 +310,7 @@ class Daemon:
             if self._fresh:
                 raise
             self._depose(str(error))
+            self._give_up_lead("it cannot take over")
 
     def _ask(self, question: Callable[[], None]) -> bool:
         try:
@@ -248,6 +332,8 @@ class Daemon:
             self._fresh = False
             self._leadership = self._leadership.led(epoch)
             term.start_canaries()
+            self._on_leading()
+            term.start_proxy()
         elif epoch != self._leadership.planner_epoch:
             self._leadership = self._leadership.led(epoch)
             term.lead_in(epoch)
@@ -261,9 +347,11 @@ class Daemon:
         self._fresh = False
         log.warning("daemon.deposed", reason=reason, planner_epoch=planner_epoch)
         self._end_term(farewell=farewell)
+        self._read_at = time.monotonic()
         self._log_standing_by()
 
     def _log_standing_by(self) -> None:
+        self._standing_by_logged = True
         leader = self._leadership.leader
         log.info(
             "daemon.standing_by",

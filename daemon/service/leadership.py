@@ -1,13 +1,21 @@
 """Leadership: when a daemon stands by, when it takes over, and when another has taken over. Pure.
 
-The planner that leads writes a canary of rising number into `levelwind.members`. The others read
-along and stand by. One of them takes over when it has read no canary for `takeover` seconds, or at
-once after a canary of the state `stopped`, or when nobody has ever led. Silence counts only while
-the topics could be read: it grows with each end of the log that was asked for and read to.
+Kafka's group protocol gives the lead to one of the daemons (`daemon.kafka.lead_group`): it takes
+over as soon as it has it. Losing it alone deposes nobody, since the brokers may have lost the
+group; who was given it in the meantime fences the planner before.
+
+The group may give the lead to nobody: its members share the partition out again only when one of
+them sees a reason. A daemon that reads no canary for much longer than a takeover lasts must join
+the group anew.
+
+The planner that leads writes a canary of rising number into `levelwind.members`. A daemon that was
+deposed although it has the lead waits until it has read no canary for `takeover` seconds, or one of
+the state `stopped`. Silence counts only while the topics could be read: it grows with each end of
+the log that was asked for and read to. A daemon that cannot read for `patience` seconds must give
+the lead up.
 
 A planner that writes its canaries and does not read them back plans by what it read before, and
-its canaries keep all others from taking over: after `patience` seconds of such canaries it stands
-by.
+keeps the lead: after `patience` seconds of such canaries it stands by, and must give the lead up.
 """
 
 from __future__ import annotations
@@ -24,6 +32,10 @@ if TYPE_CHECKING:
 ASKS_MISSED = 2.0
 """Intervals between two asked ends, or two written canaries, that count at most: a longer gap is an
 outage, or a daemon that stood still."""
+
+UNLED_SECONDS = 10.0
+"""Wait beyond a takeover until a group of daemons in which nobody leads is joined anew: longer than
+brokers wait for the first members of a group."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +74,16 @@ class CanaryReadBack:
     partition: int
 
 
-LeadershipEvent: TypeAlias = TopicsRead | LeaderSighted | ReadUntil | CanaryWritten | CanaryReadBack
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeadChanged:
+    """The group of daemons gave the lead to this daemon, or takes it away."""
+
+    owns: bool
+
+
+LeadershipEvent: TypeAlias = (
+    TopicsRead | LeaderSighted | ReadUntil | CanaryWritten | CanaryReadBack | LeadChanged
+)
 
 
 class LeadPhase(Enum):
@@ -83,7 +104,7 @@ class Leadership:
     instance: str
     """The name of this daemon."""
     takeover: float
-    """Seconds without a canary after which a daemon takes over."""
+    """Seconds without a canary after which a deposed daemon that has the lead takes over."""
     interval: float
     """Seconds between two canaries, and between two asked ends."""
     patience: float
@@ -93,6 +114,8 @@ class Leadership:
     """The epoch of this daemon; 0 while it does not lead."""
     leader: CanaryRecord | None = None
     """The newest canary of another daemon."""
+    owns: bool = False
+    """Whether the group of daemons gave the lead to this one."""
     contended: bool = False
     """Whether another daemon may be leading."""
     silent: float = 0.0
@@ -117,6 +140,9 @@ class Leadership:
                 return self._written(partition, sent_at)
             case CanaryReadBack(partition=partition):
                 return replace(self, unread={**self.unread, partition: 0.0})
+            case LeadChanged(owns=owns):
+                # Whoever led before has ended, or lost the lead: it is to be fenced.
+                return replace(self, owns=owns, contended=self.contended and not owns)
 
     def _sighted(self, canary: CanaryRecord) -> Leadership:
         """Return the view after a canary was read.
@@ -126,7 +152,9 @@ class Leadership:
         """
         if canary.instance == self.instance or not is_newer(canary, self.leader):
             return self
-        contended = canary.state == "leading"
+        newer = self.leader is None or canary.planner_epoch > self.leader.planner_epoch
+        # A late canary of whoever lost the lead to this daemon shows no other leader.
+        contended = canary.state == "leading" and (self.contended or newer or not self.owns)
         if self.phase is not LeadPhase.LEADING:
             # The silence begins with the next end that is asked for.
             return replace(self, leader=canary, contended=contended, silent=0.0, asked_at=None)
@@ -173,9 +201,24 @@ class Leadership:
     @property
     def due(self) -> bool:
         """Whether it is time to take over."""
-        return self.phase is LeadPhase.STANDING_BY and (
-            not self.contended or self.silent >= self.takeover
+        return (
+            self.phase is LeadPhase.STANDING_BY
+            and self.owns
+            and (not self.contended or self.silent >= self.takeover)
         )
+
+    @property
+    def unled(self) -> bool:
+        """Whether it is time to join the group anew, since it gives the lead to nobody."""
+        return (
+            self.phase is LeadPhase.STANDING_BY
+            and not self.owns
+            and self.silent >= self.takeover + UNLED_SECONDS
+        )
+
+    def gave_up(self) -> Leadership:
+        """Return the view after the daemon left the group of daemons, to join it anew."""
+        return replace(self, owns=False, silent=0.0, asked_at=None)
 
 
 def sign_of(planner: PlannerRecord) -> CanaryRecord:

@@ -11,6 +11,7 @@ from assignors.boot_clock import boot_seconds
 from assignors.protocol.records import WireError
 from daemon.control.context import LogEvent
 from daemon.control.controller import (
+    Audit,
     Clock,
     FenceCommits,
     Fenced,
@@ -21,6 +22,7 @@ from daemon.control.controller import (
     concerns,
     step,
 )
+from daemon.decisions.encoding import parts
 from daemon.errors import ClusterUnavailableError, FencedError
 from daemon.kafka.publisher import UnpublishableError
 from daemon.kafka.record_writer import outgoing
@@ -34,7 +36,9 @@ if TYPE_CHECKING:
 
     from assignors.protocol.records import Record, Tombstone
     from assignors.protocol.topics import TopicKind, Topics
+    from daemon.control.audit.decision_draft import DecisionDraft
     from daemon.control.controller import ControlState, Effect, Event
+    from daemon.control.freeze.freeze_reason import FreezeReason
     from daemon.kafka.publisher import Publisher
     from daemon.kafka.record_writer import OutgoingRecord
     from daemon.service.metrics import Metrics
@@ -44,6 +48,10 @@ log = Logger()
 
 TICK_SECONDS = 0.5
 """The control handles a tick at most this often."""
+
+
+def _ignore(_: object) -> None:
+    """Do nothing with what was published."""
 
 
 class Planner:
@@ -58,6 +66,8 @@ class Planner:
         fence_commits: Callable[[FenceCommits], None],
         metrics: Metrics,
         over: AnyEvent,
+        on_published: Callable[[Sequence[tuple[TopicKind, Record | Tombstone]]], None] = _ignore,
+        frozen: Callable[[], Mapping[FreezeReason, str]] = dict,
     ) -> None:
         """Make a planner that leads from its first `Recovered` on.
 
@@ -69,6 +79,8 @@ class Planner:
             fence_commits: begins to fence a member's commits; a `CommitsFenced` follows.
             metrics: the daemon's metrics.
             over: set when the planner must perform no further effect.
+            on_published: called with the records of each transaction that was committed.
+            frozen: returns why planning is frozen for all groups; called at each tick.
         """
         self._state = state
         self._topics = topics
@@ -77,6 +89,8 @@ class Planner:
         self._fence_commits = fence_commits
         self._metrics = metrics
         self._over = over
+        self._on_published = on_published
+        self._frozen = frozen
         self._leading = False
         self._pace = PlanningPace(TICK_SECONDS)
 
@@ -109,7 +123,7 @@ class Planner:
         begun = time.monotonic()
         if isinstance(event, Ticked):
             self._pace.ticked(begun)
-            event = Ticked(budget=self._pace.budget)
+            event = Ticked(budget=self._pace.budget, frozen=self._frozen())
         before = self._state.backlog.computed
         self._take_step(event)
         if self._state.backlog.computed > before:
@@ -134,8 +148,12 @@ class Planner:
 
     def _perform(self, effect: Effect) -> None:
         match effect:
-            case Publish(records=records):
-                self._publish([m for kind, record in records for m in self._outgoing(kind, record)])
+            case Publish(records=records, drafts=drafts):
+                messages = [m for kind, it in records for m in self._outgoing(kind, it)]
+                if self._publish_audited(messages, drafts):
+                    self._on_published(records)
+            case Audit(drafts=drafts):
+                self._publish_audited([], drafts)
             case LogEvent(event, fields):
                 self._metrics.on_log_event(event, fields)
                 getattr(log, level_of(event))(event, **fields)
@@ -147,11 +165,36 @@ class Planner:
                     f" {planner.planner_epoch}"
                 )
 
+    def _publish_audited(
+        self, messages: Sequence[OutgoingRecord], drafts: Sequence[DecisionDraft]
+    ) -> bool:
+        """Publish messages with the entries of the audit trail; return whether that was done.
+
+        Where the entries are refused, the messages are published without them: no plan waits for
+        its audit.
+        """
+        if self._topics.decisions not in self._partitions:
+            drafts = ()
+        try:
+            entries = [
+                message
+                for entry in drafts
+                for part in parts(entry)
+                for message in self._outgoing("decisions", part)
+            ]
+            return self._publish([*messages, *entries])
+        except (WireError, UnpublishableError) as error:
+            if not drafts:
+                raise
+            for entry in drafts:
+                log.error("decision.unrecorded", group=entry.group, reason=str(error))  # noqa: TRY400 - the text says it all
+            return self._publish(messages)
+
     def _outgoing(self, kind: TopicKind, record: Record | Tombstone) -> list[OutgoingRecord]:
         return outgoing(self._topics, kind, record, self._partitions[self._topics.name(kind)])
 
-    def _publish(self, records: Sequence[OutgoingRecord]) -> None:
-        """Publish the records of one step.
+    def _publish(self, records: Sequence[OutgoingRecord]) -> bool:
+        """Publish the records of one step; return whether that was done.
 
         The state has moved on already, so publishing is tried until it succeeds or the planner is
         to stop; assignments stay as they are meanwhile.
@@ -169,6 +212,8 @@ class Planner:
                 "publisher.transaction_left_open",
                 error="the planner was to stop while the cluster did not answer",
             )
+            return False
+        return True
 
 
 def _log_retry(attempt: Any) -> None:

@@ -1,8 +1,8 @@
 """Metrics for Prometheus: counters of the daemon, and gauges of the groups.
 
 Counters grow with events that are in the log as well. Gauges, a group's lag or an active trigger,
-are read from the control's state when Prometheus scrapes: nothing is kept, so that the series of a
-group end with the group. Each group is a value, so that the server's thread reads it without a
+are read from the control's state when Prometheus scrapes, without any request, so that the series
+of a group end with the group. Each group is a value, so that the server's thread reads it without a
 lock. Names and units follow Prometheus' rules: seconds, bytes, `_total` for counters.
 """
 
@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from prometheus_client import (
     CollectorRegistry,
     Counter,
-    Gauge,
     Histogram,
     Info,
     ProcessCollector,
@@ -24,23 +23,20 @@ from prometheus_client import (
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from daemon.control.gain.cross_rack import cross_rack_shares
-from daemon.control.gain.demand import learned_speeds
-from daemon.control.group_records import newest_lags
-from daemon.control.snapshot import current_lags, group_lag
-from daemon.errors import ConfigurationError
+from daemon.config.listen import cannot_listen, listen_address, shown_address
+from daemon.gauges.group_families import families
+from daemon.gauges.group_gauges import GroupGauges
+from daemon.service.availability.freeze_metrics import FreezeCollector
+from daemon.telemetry.pipeline_metrics import BUCKETS_SECONDS, PipelineMetrics
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from prometheus_client.core import Metric
 
-    from assignors.protocol.records import LagRecord
     from daemon.control.controller import ControlState
+    from daemon.service.availability.readiness import Readiness
 
-BUCKETS_SECONDS = (0.05, 0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 60.0)
-WHOLE_BATCH = "triggerExecution"
-"""Spark's name for a batch as a whole, among the names of its phases."""
 OUTCOMES = {
     "plan.published": "published",
     "plan.confirmed": "confirmed",
@@ -52,68 +48,60 @@ OUTCOMES = {
 class Metrics:
     """All metrics of the daemon; every method may be called from any thread."""
 
-    def __init__(self, version: str, now: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        version: str,
+        now: Callable[[], float],
+        gauges: GroupGauges | None = None,
+        *,
+        cluster: str = "",
+    ) -> None:
+        """Make the metrics of a process.
+
+        Args:
+            version: the version that is shown.
+            now: returns seconds since the epoch.
+            gauges: the figures of groups; None for those of the default settings.
+            cluster: the label `cluster_name` of the gauges with kafka-lag-exporter's names.
+        """
         # The creation time of a counter interests nobody, and would double the number of series.
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = CollectorRegistry()
         self._state: Callable[[], ControlState | None] | None = None
+        self._proxy_standings: dict[str, str] = {}
+        self._readiness: Callable[[], Readiness | None] = lambda: None
         ProcessCollector(registry=self.registry)
-        self.registry.register(_Groups(self._leading, now))
+        self._gauges = gauges or GroupGauges()
+        self.registry.register(_Groups(self._leading, now, self._gauges, cluster))
+        self.registry.register(_Proxied(self._proxy_standings))
+        self.registry.register(FreezeCollector(self.readiness))
         Info("levelwind", "The daemon.", registry=self.registry).info({"version": version})
-        self._add_pipeline_metrics()
+        self.pipeline = PipelineMetrics(self.registry)
         self._add_control_metrics()
 
-    def show(self, state: Callable[[], ControlState | None]) -> None:
+    def show(
+        self,
+        state: Callable[[], ControlState | None],
+        readiness: Callable[[], Readiness | None] = lambda: None,
+    ) -> None:
         """Export the groups of a state, which is None while the daemon does not lead."""
         self._state = state
+        self._readiness = readiness
+
+    def readiness(self) -> Readiness | None:
+        """Return the daemon's readiness; None before there is a daemon."""
+        return self._readiness()
+
+    def members_wanted(self, group: str) -> int | None:
+        """Return the members that a group wants; None without such a group, or while not leading.
+
+        May be called from any thread.
+        """
+        state = self._leading()
+        return None if state is None else self._gauges.members_wanted(state, group)
 
     def _leading(self) -> ControlState | None:
         return self._state() if self._state else None
-
-    def _add_pipeline_metrics(self) -> None:
-        self._up = self._gauge("pipeline_up", "1 while the pipeline's query runs, else 0.")
-        self._deaths = self._counter("pipeline_deaths", "Ends of the pipeline's process.")
-        self._set_aside = self._counter(
-            "pipeline_checkpoints_set_aside",
-            "Checkpoints that could not be continued and were moved away.",
-        )
-        self._batch = self._histogram(
-            "pipeline_batch_seconds", "Duration of a batch of the query, in seconds."
-        )
-        self._phase = self._counter(
-            "pipeline_phase_seconds", "Seconds that batches spent, by Spark's phase.", ("phase",)
-        )
-        self._records = self._counter("pipeline_records", "Kafka records that the query has read.")
-        self._behind = self._gauge(
-            "pipeline_behind_records", "Kafka records that the last batch left unread."
-        )
-        self._caught_up = self._gauge(
-            "pipeline_caught_up_ratio",
-            "Share of the backlog that has been read; 1 once the query keeps pace.",
-        )
-        self._delay = self._histogram(
-            "pipeline_delay_seconds",
-            "Age of a batch's newest record at the end of the batch, in seconds.",
-        )
-        self._newest = self._gauge(
-            "pipeline_newest_timestamp_seconds",
-            "Time of the newest record read, in seconds since the epoch; NaN before the first.",
-        )
-        self._newest.set(float("nan"))  # no time, so that no alert takes it for an old one
-        self._state_rows = self._gauge("pipeline_state_rows", "Keys in the query's state stores.")
-        self._state_bytes = self._gauge(
-            "pipeline_state_bytes", "Memory of the query's state stores, in bytes."
-        )
-        self._rejected = self._counter(
-            "pipeline_rejected_records",
-            "Kafka records that could not be read, by reason.",
-            ("reason",),
-        )
-        self._skipped = self._counter(
-            "pipeline_skipped_records",
-            "Kafka records without information about lag, by kind.",
-            ("kind",),
-        )
 
     def _add_control_metrics(self) -> None:
         self._ticks = self._histogram(
@@ -140,6 +128,11 @@ class Metrics:
         )
 
         self._takeovers = self._counter("takeovers", "Times that this daemon became the planner.")
+        self._rejected = self._counter(
+            "rejected_records",
+            "Records of levelwind's topics that this daemon could not read or did not accept.",
+            ("topic",),
+        )
 
     def on_log_event(self, event: str, fields: Mapping[str, Any]) -> None:
         """Count an event of the control."""
@@ -158,6 +151,17 @@ class Metrics:
             case _:
                 pass
 
+    def on_proxy(self, group: str, standing: str | None) -> None:
+        """Note how the leader proxy stands to a group; None: it has ended."""
+        if standing is None:
+            self._proxy_standings.pop(group, None)
+        else:
+            self._proxy_standings[group] = standing
+
+    def on_rejected(self, topic: str) -> None:
+        """Count a record of one of levelwind's topics that is not read."""
+        self._rejected.labels(topic).inc()
+
     def on_tick(self, tick: str, seconds: float, answered: bool) -> None:
         """Count a tick of the observer."""
         if answered:
@@ -165,54 +169,8 @@ class Metrics:
         else:
             self._unanswered.labels(tick).inc()
 
-    def on_pipeline_event(self, event: Mapping[str, Any]) -> None:
-        """Count an event of the pipeline's process."""
-        match event["event"]:
-            case "pipeline.batch":
-                self._on_batch(event)
-            case "pipeline.started":
-                self._up.set(1)
-            case "pipeline.died":
-                self._up.set(0)
-                self._deaths.inc()
-            case "pipeline.failed":
-                self._up.set(0)
-            case "pipeline.checkpoint_set_aside":
-                self._set_aside.inc()
-            case "pipeline.catching_up":
-                self._caught_up.set(event["percent"] / 100)
-            case "pipeline.caught_up":
-                self._caught_up.set(1)
-            case _:
-                pass
-
-    def on_pipeline_end(self) -> None:
-        """Note that the daemon has ended the pipeline's process, since it leads no more."""
-        self._up.set(0)
-
-    def _on_batch(self, batch: Mapping[str, Any]) -> None:
-        self._batch.observe(batch["batch_ms"] / 1000)
-        for phase, milliseconds in batch["durations"].items():
-            if phase != WHOLE_BATCH:
-                self._phase.labels(phase).inc(milliseconds / 1000)
-        self._records.inc(batch["rows"])
-        if batch["behind"] is not None:
-            self._behind.set(batch["behind"])
-        if batch["newest"] is not None:
-            self._newest.set(batch["newest"] / 1000)
-            self._delay.observe(batch["delay_ms"] / 1000)
-        self._state_rows.set(batch["state_rows"])
-        self._state_bytes.set(batch["state_bytes"])
-        for reason, count in batch["rejected"].items():
-            self._rejected.labels(reason).inc(count)
-        for kind, count in batch["skipped"].items():
-            self._skipped.labels(kind).inc(count)
-
     def _counter(self, name: str, text: str, labels: tuple[str, ...] = ()) -> Counter:
         return Counter(f"levelwind_{name}", text, labels, registry=self.registry)
-
-    def _gauge(self, name: str, text: str) -> Gauge:
-        return Gauge(f"levelwind_{name}", text, registry=self.registry)
 
     def _histogram(self, name: str, text: str, labels: tuple[str, ...] = ()) -> Histogram:
         return Histogram(
@@ -226,9 +184,17 @@ class Metrics:
 class _Groups(Collector):
     """Reads the control's state at each scrape."""
 
-    def __init__(self, state: Callable[[], ControlState | None], now: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        state: Callable[[], ControlState | None],
+        now: Callable[[], float],
+        gauges: GroupGauges,
+        cluster: str,
+    ) -> None:
         self._state = state
         self._now = now
+        self._gauges = gauges
+        self._cluster = cluster
 
     def collect(self) -> Iterator[Metric]:
         state = self._state()
@@ -237,97 +203,27 @@ class _Groups(Collector):
         )
         leading.add_metric([], float(state is not None))
         yield leading
-        if state is not None:
-            yield from families(state, self._now())
+        if state is None:
+            self._gauges.forget()
+        else:
+            yield from families(state, self._now(), self._gauges, cluster=self._cluster)
 
 
-def families(state: ControlState, now: float) -> Iterator[Metric]:
-    """Yield the gauges of all groups; `now` is in seconds since the epoch."""
-    lag = _family("lag_records", "Records behind, over all partitions of the group.")
-    unclaimed = _family(
-        "unclaimed_partitions",
-        "Partitions without a commit, an owner and a plan in topics that the group reads: no lag.",
-    )
-    bounded = _family(
-        "upper_bound_partitions",
-        "Partitions whose lag may count control records and aborted records.",
-    )
-    age = _family("lag_age_seconds", "Age of the group's oldest sample of lag, in seconds.")
-    share = _family(
-        "largest_member_share_ratio", "Share of the group's lag that the most loaded member has."
-    )
-    skew = _family("skew_ratio", "Load of the most loaded member, over the mean of all members.")
-    load = _family(
-        "drain_seconds", "Load of the most loaded member: seconds that it needs for its records."
-    )
-    best = _family("best_drain_seconds", "Least load of the most loaded member under any plan.")
-    horizon = _family("horizon_seconds", "Seconds that the group as a whole needs to drain.")
-    utilisation = _family(
-        "utilisation_ratio", "Largest share of its capacity that the arrivals of a member need."
-    )
-    wanted = _family(
-        "members_wanted", "Members that the arrivals want; 0 while the group can drain."
-    )
-    members = _family("members", "Live members of the group.")
-    moving = _family("pending_handover", "1 while partitions are being handed over, else 0.")
-    crossing = GaugeMetricFamily(
-        "levelwind_group_cross_rack_ratio",
-        "Share of the group's partitions read from another rack: nominal, by the replicas, and "
-        "effective, by what the brokers let consumers fetch.",
-        labels=("group", "kind"),
-    )
-    triggers = GaugeMetricFamily(
-        "levelwind_trigger_active",
-        "1 for each active trigger of a group.",
-        labels=("group", "kind"),
-    )
-    plans_waiting = GaugeMetricFamily(
-        "levelwind_plans_waiting", "Groups that wait for a plan because others are made before."
-    )
-    plans_waiting.add_metric([], len(state.backlog))
-    plan_delay = GaugeMetricFamily(
-        "levelwind_plan_delay_seconds", "Longest time for which a group has waited for its plan."
-    )
-    plan_delay.add_metric([], state.backlog.longest_wait(now))
-    for group in state.groups.values():
-        lags = current_lags(newest_lags(group), state.topics, state.deleted_topics)
-        figures = group_lag(lags, group.owners(), group.capacity, learned_speeds(group.speeds))
-        drain = figures.drain
-        for family, value in (
-            (lag, figures.total if lags else None),
-            (unclaimed, partitions_unclaimed(lags) if lags else None),
-            (bounded, sum(len(one.lag_upper_bound) for one in lags.values()) if lags else None),
-            (age, None if figures.oldest_at is None else max(now - figures.oldest_at / 1000, 0.0)),
-            (share, figures.largest_share),
-            (skew, figures.skew),
-            (load, figures.drain_seconds),
-            (best, drain.best if drain and drain.mean else None),
-            (horizon, drain.horizon if drain and drain.mean else None),
-            (utilisation, drain.utilisation if drain and drain.arrivals else None),
-            (wanted, float(group.demand.members_wanted or 0) if group.plan else None),
-            (members, len(group.live) if group.live or group.plan else None),
-            (moving, float(not group.ledger.settled) if group.live or group.plan else None),
-        ):
-            if value is not None:
-                family.add_metric([group.name], value)
-        racks = {name: member.rack for name, member in group.members.items()}
-        shares = cross_rack_shares(group.owners(), racks, state.topics, state.brokers)
-        for kind, ratio in shares._asdict().items():
-            if ratio is not None:
-                crossing.add_metric([group.name, kind], ratio)
-        for cause in group.triggers:
-            triggers.add_metric([group.name, cause.value], 1.0)
-    yield from (lag, unclaimed, bounded, age, share, skew, load, best, horizon, utilisation, wanted)
-    yield from (members, moving, crossing, triggers, plans_waiting, plan_delay)
+class _Proxied(Collector):
+    """Shows how the leader proxy stands to each of its groups."""
 
+    def __init__(self, standings: Mapping[str, str]) -> None:
+        self._standings = standings
 
-def partitions_unclaimed(lags: Mapping[str, LagRecord]) -> int:
-    """Return the number of partitions that nobody claims."""
-    return sum(records >= 0 for lag in lags.values() for records in lag.unclaimed or ())
-
-
-def _family(name: str, text: str) -> GaugeMetricFamily:
-    return GaugeMetricFamily(f"levelwind_group_{name}", text, labels=("group",))
+    def collect(self) -> Iterator[Metric]:
+        family = GaugeMetricFamily(
+            "levelwind_group_proxy",
+            "1 for how the leader proxy stands to a group: leading, waiting for the lead, ...",
+            labels=("group", "standing"),
+        )
+        for group, standing in list(self._standings.items()):
+            family.add_metric([group, standing], 1.0)
+        yield family
 
 
 # Serving.
@@ -353,27 +249,15 @@ def serve(listen: str, registry: CollectorRegistry) -> MetricsServer:
     Raises:
         ConfigurationError: `listen` is no address, or the server cannot listen there.
     """
-    host, port = _address(listen)
+    host, port = listen_address("metrics.listen", listen)
     try:
         server, thread = start_http_server(port, host, registry)
     except OSError as error:
-        raise ConfigurationError(
-            f"metrics.listen: cannot listen on {listen}: {error.strerror or error};"
-            " choose another address, or leave the setting empty"
-        ) from error
+        raise cannot_listen("metrics.listen", listen, error) from error
 
     def close() -> None:
         server.shutdown()
         server.server_close()
         thread.join(5)
 
-    shown = f"[{host}]" if ":" in host else host
-    return MetricsServer(address=f"{shown}:{server.server_port}", close=close)
-
-
-def _address(listen: str) -> tuple[str, int]:
-    host, colon, port = listen.rpartition(":")
-    bare = host.removeprefix("[").removesuffix("]")
-    if not colon or not port.isdigit() or int(port) > 65535 or (":" in host and bare == host):
-        raise ConfigurationError(f"metrics.listen: {listen!r} is not ADDRESS:PORT")
-    return bare or "0.0.0.0", int(port)  # noqa: S104 - ":9464" asks for every address
+    return MetricsServer(address=shown_address(host, server.server_port), close=close)

@@ -12,10 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from assignors.protocol.records import (
     CanaryRecord,
+    LagRecord,
+    PipelineRecord,
     PlannerRecord,
+    Tombstone,
     partition_key,
     partitions_for,
 )
+from assignors.protocol.unread_lag import UnreadLag
 from daemon.control.controller import MembersRead, RecordReceived, Recovered
 from daemon.errors import ConfigurationError
 from daemon.service.leadership import LeaderSighted, TopicsRead, is_newer, sign_of
@@ -42,6 +46,7 @@ class RecordIntake:
         log: Any,
         *,
         instance: str,
+        on_misplaced: Callable[[str], None] = lambda _: None,
     ) -> None:
         """Post to a mailbox.
 
@@ -51,7 +56,9 @@ class RecordIntake:
             mailbox: the mailbox that events are posted to; an exception in it ends the daemon.
             log: the logger.
             instance: the name of this daemon.
+            on_misplaced: called with the topic of a record that is in the wrong partition.
         """
+        self._on_misplaced = on_misplaced
         self._topics = topics
         self._partitions = partitions
         self._mailbox = mailbox
@@ -60,6 +67,11 @@ class RecordIntake:
         self._image = LogImage()
         self._leader: CanaryRecord | None = None
         """The newest sign of another planner that was posted."""
+        self.pipeline: PipelineRecord | None = None
+        """The newest record of the pipeline; of two pipelines that of the younger. It is no part of
+        the control."""
+        self.lag_at: int | None = None
+        """Time of the newest sample of lag of any group, in milliseconds since the epoch."""
         self._posting = False
         """Whether records are posted."""
         self._asked_at: Callable[[CanaryRecord], float | None] = lambda _: None
@@ -78,8 +90,17 @@ class RecordIntake:
             case CanaryRecord() as canary:
                 self._on_canary(canary, read.partition)
                 return
+            case PipelineRecord() as pipeline:
+                if self.pipeline is None or pipeline.generation >= self.pipeline.generation:
+                    self.pipeline = pipeline
+                return
+            case Tombstone(key=PipelineRecord.KEY):
+                self.pipeline = None
+                return
             case PlannerRecord() as planner:
                 self._on_sign(sign_of(planner))
+            case LagRecord(at=at):
+                self._on_lag(at)
             case _:
                 pass
         if self._misplaced(read):
@@ -92,6 +113,8 @@ class RecordIntake:
     def on_unread(self, read: UnreadMessage) -> None:
         """Take a sample of lag into the image, and post it if the daemon leads."""
         self._image.add(read)
+        if isinstance(read.record, UnreadLag) and (at := read.record.at) is not None:
+            self._on_lag(at)
         if self._posting:
             event = RecordReceived(kind=read.kind, record=read.record)
             self._mailbox.put((read.kind, read.record.key, None), event)
@@ -122,6 +145,10 @@ class RecordIntake:
     def on_crash(self, error: BaseException) -> None:
         """Post the error that ended the reader; the daemon shuts down with it."""
         self._mailbox.put("crash", error)
+
+    def _on_lag(self, at: int) -> None:
+        if self.lag_at is None or at > self.lag_at:
+            self.lag_at = at
 
     def _on_canary(self, canary: CanaryRecord, partition: int) -> None:
         asked_at = self._asked_at(canary)
@@ -158,4 +185,5 @@ class RecordIntake:
                 " topic, and start the daemon again"
             )
         self._log.warning("record.misplaced", topic=topic, partition=read.partition, name=name)
+        self._on_misplaced(topic)
         return True

@@ -1,27 +1,36 @@
 """The start of the daemon's process, its parts, and its end.
 
-The metrics live as long as the process, the follower until a topic is deleted, and the parts of a
-`Term` as long as the daemon leads.
+The metrics live as long as the process, the follower and the pipeline until a topic is deleted, and
+the parts of a `Term` as long as the daemon leads.
 """
 
 from __future__ import annotations
 
-import socket
 import threading
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass
 from importlib.metadata import version
-from typing import TYPE_CHECKING
-from uuid import uuid4
+from typing import TYPE_CHECKING, TypeVar
 
 from assignors.boot_clock import boot_seconds
+from daemon import allocator, garbage
+from daemon.access.rights_check import require_rights
+from daemon.access.role_rights import daemon_rights
+from daemon.config.settings_reload import SettingsReload, reload_on_signal
 from daemon.control.controller import ControlState
+from daemon.control.membership.subscribed_patterns import SubscribedPatterns
 from daemon.errors import LevelwindError
+from daemon.gauges.group_gauges import GroupGauges
 from daemon.kafka import topic_setup
 from daemon.kafka.topic_follower import TopicFollower
 from daemon.kafka.topic_watch import TopicWatch
 from daemon.paths import ensure_writable
+from daemon.proxy.wire.client_security import client_security
+from daemon.service.availability.daemon_identity import instance_of, kept_id
+from daemon.service.availability.http_serving import NotServing
+from daemon.service.availability.lead_claim import lead_claim
+from daemon.service.availability.pipeline_host import PipelineHost
 from daemon.service.daemon import Daemon
 from daemon.service.mailbox import Mailbox
 from daemon.service.metrics import Metrics, serve
@@ -32,12 +41,15 @@ from daemon.shutdown import AnyEvent, stop_on_signals
 from daemon.telemetry.logger import Logger
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from daemon.config.settings import Settings
     from daemon.control.controller import Event
+    from daemon.service.availability.http_serving import HttpServing
     from daemon.service.leadership import LeadershipEvent
     from daemon.shutdown import StopEvent
+
+Read = TypeVar("Read")
 
 log = Logger()
 
@@ -50,8 +62,17 @@ class TopicsReplacedError(LevelwindError):
         self.names = names
 
 
-def run(settings: Settings) -> None:
+def run(
+    settings: Settings,
+    serve_http: Callable[[Settings, Metrics], HttpServing] | None = None,
+    read_again: Callable[[], Settings] | None = None,
+) -> None:
     """Run the daemon until SIGTERM or SIGINT.
+
+    Args:
+        settings: the settings.
+        serve_http: starts the HTTP server; None for none.
+        read_again: reads the settings again, at SIGHUP; None: they are read once.
 
     Raises:
         LevelwindError: the daemon cannot start or go on. The error has been logged, and its text
@@ -63,13 +84,22 @@ def run(settings: Settings) -> None:
         prefix=settings.prefix,
         version=version("levelwind"),
     )
+    garbage.collect_rarely()
+    allocator.use_few_arenas()
+    reload = SettingsReload(settings, read_again)
     try:
-        with stop_on_signals() as stop, ExitStack() as on_exit:
-            ensure_writable(settings.state_dir, "state_dir")
+        with stop_on_signals() as stop, reload_on_signal(reload), ExitStack() as on_exit:
+            ensure_writable(settings.state_dir, "state_dir", private=True)
+            if settings.proxied_groups():
+                client_security(settings.client())  # at the start, not when the daemon takes over
             metrics = _serve_metrics(settings, on_exit)
+            http: HttpServing = NotServing()
+            if serve_http is not None and settings.http.listen:
+                http = serve_http(settings, metrics)
+                on_exit.callback(http.close)
             past: Past | None = Past()
             while past is not None:
-                past = _follow_and_lead(settings, metrics, stop, past)
+                past = _follow_and_lead(reload, metrics, http, stop, past)
     except KeyboardInterrupt:
         pass  # a signal during the start
     except LevelwindError as error:
@@ -90,7 +120,12 @@ class Past:
 
 
 def _serve_metrics(settings: Settings, on_exit: ExitStack) -> Metrics:
-    metrics = Metrics(version("levelwind"), now=time.time)
+    metrics = Metrics(
+        version("levelwind"),
+        now=time.time,
+        gauges=GroupGauges(settings.scaling_of, partitions=settings.metrics.partitions),
+        cluster=settings.metrics.cluster_name,
+    )
     if settings.metrics.listen:
         server = serve(settings.metrics.listen, metrics.registry)
         on_exit.callback(server.close)
@@ -99,7 +134,7 @@ def _serve_metrics(settings: Settings, on_exit: ExitStack) -> Metrics:
 
 
 def _follow_and_lead(
-    settings: Settings, metrics: Metrics, stop: StopEvent, past: Past
+    reload: SettingsReload, metrics: Metrics, http: HttpServing, stop: StopEvent, past: Past
 ) -> Past | None:
     """Follow the topics, and lead where no other daemon does, until the daemon is asked to stop.
 
@@ -107,12 +142,14 @@ def _follow_and_lead(
         None once the daemon was asked to stop; else what to go on with, since topics were replaced.
     """
     with ExitStack() as on_exit:
-        daemon = _start(settings, metrics, stop, past, on_exit)
+        settings = reload.settings
+        daemon = _start(reload, metrics, http, stop, past, on_exit)
         stop.polled = True
         try:
             daemon.loop()
         except TopicsReplacedError as error:
             log.warning("topics.replaced", topics=list(error.names), wait=settings.timers.grant)
+            http.on_replaced()
             return Past(
                 planner_epoch=daemon.highest_epoch,
                 lead_from=boot_seconds() + settings.timers.grant,
@@ -121,19 +158,34 @@ def _follow_and_lead(
 
 
 def _start(
-    settings: Settings, metrics: Metrics, stop: StopEvent, past: Past, on_exit: ExitStack
+    reload: SettingsReload,
+    metrics: Metrics,
+    http: HttpServing,
+    stop: StopEvent,
+    past: Past,
+    on_exit: ExitStack,
 ) -> Daemon:
     """Start to follow the topics; `on_exit` stops the parts in the reverse order."""
+    settings = reload.settings
     partitions = _ensure_topics(settings)
     mailbox: Mailbox[Event | LeadershipEvent | BaseException] = Mailbox()
     replaced = _watch_topics(settings, partitions, mailbox, on_exit)
-    instance = f"{socket.gethostname()}/{uuid4().hex[:8]}"
-    intake = RecordIntake(settings.topics, partitions, mailbox, log, instance=instance)
+    kept = kept_id(settings.state_dir)
+    instance = instance_of(kept)
+    intake = RecordIntake(
+        settings.topics,
+        partitions,
+        mailbox,
+        log,
+        instance=instance,
+        on_misplaced=metrics.on_rejected,
+    )
     follower = TopicFollower(
         client_config=settings.client(),
         topics=settings.topics,
-        on_record=intake.on_record,
-        on_unread=intake.on_unread,
+        on_record=_both(intake.on_record, http.on_record),
+        on_unread=_both(intake.on_unread, http.on_record),
+        on_rejected=lambda rejected: metrics.on_rejected(settings.topics.name(rejected.kind)),
         on_caught_up=intake.on_caught_up,
         on_crash=intake.on_crash,
         log=log,
@@ -146,6 +198,8 @@ def _start(
     def make_term(state: ControlState) -> Term:
         return Term(settings, state, partitions, mailbox, intake, metrics, over)
 
+    host = PipelineHost(settings, metrics.pipeline, lambda: intake.pipeline, instance)
+    on_exit.callback(host.stop)
     daemon = Daemon(
         settings,
         ControlState(
@@ -155,17 +209,33 @@ def _start(
             planning_of=settings.planning_of,
             modes=settings.watched_modes(),
             members_partitions=partitions[settings.topics.members],
+            patterns=SubscribedPatterns(frozenset(partitions)),
             planner_epoch=past.planner_epoch,
         ),
         mailbox,
         ReadMarks(settings, partitions, follower, intake, mailbox),
         make_term,
+        lead_claim(settings, kept, mailbox),
+        host,
         over,
         lead_from=past.lead_from,
+        on_leading=garbage.keep_heap,
+        changed_settings=reload.take,
     )
     on_exit.callback(daemon.close)
-    metrics.show(daemon.leading_state)
+    metrics.show(daemon.leading_state, daemon.readiness)
+    http.show(daemon.readiness, lambda: reload.settings)
     return daemon
+
+
+def _both(first: Callable[[Read], None], then: Callable[[Read], None]) -> Callable[[Read], None]:
+    """Return a callback that calls two others, the one that the planner waits for first."""
+
+    def call(read: Read) -> None:
+        first(read)
+        then(read)
+
+    return call
 
 
 def _ensure_topics(settings: Settings) -> Mapping[str, int]:
@@ -174,8 +244,13 @@ def _ensure_topics(settings: Settings) -> Mapping[str, int]:
     Returns:
         The number of partitions of each of levelwind's topics, by name.
     """
-    client = settings.client()
+    client, timeout = settings.client(), settings.topic.timeout
+    rights = daemon_rights(settings.topics, proxied=settings.proxied_groups())
+    # Before the topics are created: without rights a topic looks like one that does not exist.
+    compared = require_rights(client, settings.topics, rights, timeout=timeout, log=log)
     partitions = topic_setup.ensure_topics(client, settings.topics, settings.topic, log)
+    if not compared:
+        require_rights(client, settings.topics, rights, timeout=timeout, log=log)
     topic_setup.ensure_offsets_topic(client, settings.topic, f"{settings.prefix}probe")
     return partitions
 

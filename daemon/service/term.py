@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING
@@ -10,17 +9,18 @@ from typing import TYPE_CHECKING
 from apscheduler.schedulers.background import BackgroundScheduler
 from tenacity import Retrying, retry_if_exception_type, wait_exponential
 
+from assignors.boot_clock import boot_seconds
 from daemon.control.controller import CommitsFenced
-from daemon.errors import ClusterUnavailableError, PipelineFailedError
+from daemon.errors import ClusterUnavailableError
 from daemon.kafka.canary_writer import CanaryWriter
 from daemon.kafka.commit_fencer import CommitFencer
 from daemon.kafka.publisher import Publisher
-from daemon.observer.observer import Observer
-from daemon.pipeline.supervisor import Attempts, PipelineChild
+from daemon.observer.observer import LAYOUT_TICK, Observer
+from daemon.service.availability.vital_signs import VitalSigns
 from daemon.service.live_planner import Planner
+from daemon.service.proxied_groups import ProxiedGroups
 from daemon.telemetry.logger import Logger
-from deploy.errors import SetupError
-from deploy.jars import classpath
+from daemon.wall_clock import now_ms
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,7 +28,14 @@ if TYPE_CHECKING:
     from tenacity import RetryCallState
 
     from daemon.config.settings import Settings
-    from daemon.control.controller import ControlState, Event, FenceCommits
+    from daemon.control.controller import (
+        ControlState,
+        Event,
+        FenceCommits,
+        ProxiedMembersChanged,
+        ProxyChanged,
+    )
+    from daemon.control.freeze.freeze_reason import FreezeReason
     from daemon.service.leadership import LeadershipEvent
     from daemon.service.mailbox import Mailbox
     from daemon.service.metrics import Metrics
@@ -42,7 +49,7 @@ PUBLISH_TIMEOUT_SECONDS = 5.0
 
 
 class Term:
-    """The pipeline, the publisher, the observer, the canaries and the planner of one leadership.
+    """The publisher, the observer, the canaries and the planner of one leadership.
 
     The main thread calls all methods.
     """
@@ -75,18 +82,29 @@ class Term:
         self._metrics = metrics
         self._over = over
         self._on_end = ExitStack()
-        self._pipeline: PipelineChild | None = None
         self._canary: CanaryWriter | None = None
         self._publisher = Publisher(
             settings.client(), settings.topics, timeout=PUBLISH_TIMEOUT_SECONDS, log=log
         )
         self._fencer = CommitFencer(settings.client(), log)
+        self.vitals = VitalSigns(lambda: self.planner.state.settings, boot_seconds())
+        self._proxied = ProxiedGroups(
+            settings, lambda: self.planner.state, metrics, self._post_change
+        )
         self.planner = Planner(
-            state, settings.topics, partitions, self._publisher, self._fence_commits, metrics, over
+            state,
+            settings.topics,
+            partitions,
+            self._publisher,
+            self._fence_commits,
+            metrics,
+            over,
+            self._proxied.on_published,
+            self._look_at_inputs,
         )
 
     def begin(self) -> bool:
-        """Start the pipeline, become the planner, and start the observer.
+        """Become the planner, and start the observer.
 
         Returns:
             Whether this daemon is the planner: false if it was asked to stop before.
@@ -96,8 +114,6 @@ class Term:
             ClusterUnavailableError: no answer within `topic.timeout` seconds, or no right to
                 publish.
         """
-        # The pipeline takes longest and needs nothing of what follows.
-        self._start_pipeline()
         self._on_end.callback(self._publisher.close)
         self._on_end.callback(self._fencer.close)
         try:
@@ -129,6 +145,11 @@ class Term:
         self._intake.expect(self._canary.asked_at)
         self._canary.start()
 
+    def start_proxy(self) -> None:
+        """Let the leader proxy join the groups that are configured for it."""
+        self._on_end.callback(self._proxied.stop)
+        self._proxied.start()
+
     def lead_in(self, planner_epoch: int) -> None:
         """Write the next canaries in another epoch, to which the planner has gone over."""
         if self._canary is not None:
@@ -141,14 +162,9 @@ class Term:
         """
         return self._canary.written() if self._canary is not None else {}
 
-    def watch(self) -> None:
-        """Restart the pipeline if it has ended.
-
-        Raises:
-            PipelineFailedError: it ended more often than the settings allow.
-        """
-        if self._pipeline is not None:
-            self._pipeline.watch(time.monotonic())
+    def bid_farewell(self) -> None:
+        """Say that the term ends in good order, so that nobody waits for its canaries."""
+        self._fall_silent(farewell=True)
 
     def end(self, *, farewell: bool) -> None:
         """Stop all parts; returns when they have ended.
@@ -156,43 +172,47 @@ class Term:
         Args:
             farewell: whether another daemon may take over at once; false if one has.
         """
+        self._fall_silent(farewell=farewell)
+        self._on_end.close()
+
+    def _fall_silent(self, *, farewell: bool) -> None:
+        """Post no records and write no canaries any more."""
         self._intake.stand_by()
         if self._canary is not None:
             self._canary.stop(farewell=farewell)
             self._canary = None
-        if self._pipeline is not None:
-            self._pipeline.ask_to_stop()  # the rest is closed while Spark ends
-        self._on_end.close()
 
     def _given_up(self, attempts: RetryCallState) -> bool:
         waited = attempts.seconds_since_start or 0.0
         return self._over.is_set() or waited >= self._settings.topic.timeout
 
-    def _start_pipeline(self) -> None:
-        settings = self._settings.pipeline
-        if settings.run == "elsewhere":
-            return
-        try:
-            jars = classpath("spark")
-        except SetupError as error:
-            raise PipelineFailedError(str(error)) from error
-        attempts = Attempts(allowed=settings.restarts, window=settings.restart_window)
-        pipeline = PipelineChild(self._settings, jars, attempts, self._metrics.on_pipeline_event)
-        self._on_end.callback(self._metrics.on_pipeline_end)
-        self._on_end.callback(pipeline.stop)
-        pipeline.watch(time.monotonic())
-        self._pipeline = pipeline
-
     def _start_observer(self) -> None:
         settings = self._settings
         observer = Observer(
-            settings.client(), settings.topics, settings.observer, log, self._metrics.on_tick
+            settings.client(),
+            settings.topics,
+            settings.observer,
+            log,
+            self._on_tick,
+            self.vitals.on_brokers,
         )
         self._on_end.callback(observer.close)
         scheduler = BackgroundScheduler(timezone="UTC")
         observer.schedule(scheduler)
         scheduler.start()
         self._on_end.callback(scheduler.shutdown)
+
+    def _post_change(self, changed: ProxyChanged | ProxiedMembersChanged) -> None:
+        self._mailbox.put((type(changed).__name__, changed.group), changed)
+
+    def _on_tick(self, tick: str, seconds: float, answered: bool) -> None:
+        self._metrics.on_tick(tick, seconds, answered)
+        if answered and tick == LAYOUT_TICK:
+            self.vitals.on_layout(boot_seconds())
+
+    def _look_at_inputs(self) -> Mapping[FreezeReason, str]:
+        intake = self._intake
+        return self.vitals.look(boot_seconds(), now_ms(), intake.pipeline, intake.lag_at)
 
     def _fence_commits(self, effect: FenceCommits) -> None:
         key = (effect.group, effect.incarnation)

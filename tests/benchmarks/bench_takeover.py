@@ -24,6 +24,7 @@ from deploy.cluster import Cluster
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
+from levelwind_testing.processes.daemon_process import timer_settings
 from levelwind_testing.processes.member_process import MemberProcess
 from levelwind_testing.processes.supervised_daemons import (
     SupervisedDaemon,
@@ -43,12 +44,11 @@ class Run:
     def __init__(self, bootstrap: str, directory: Path, factor: float) -> None:
         self.bootstrap, self.factor = bootstrap, factor
         self.timers = Timers().scaled(factor)
-        timers = {name: getattr(self.timers, name) for name in Timers.__dataclass_fields__}
         settings = (
             f"prefix={PREFIX}",
             "pipeline.run=elsewhere",
             "control.cooldown.duration=1",
-            *(f"timers.{name}={value}" for name, value in timers.items()),
+            *timer_settings(self.timers),
         )
         admin = AdminClient({"bootstrap.servers": bootstrap})
         admin.create_topics([NewTopic(TOPIC, PARTITIONS, 3)])[TOPIC].result(30)

@@ -1,6 +1,8 @@
 """The daemon's loop: who leads, with terms, marks and a log that are scripted."""
 
 import threading
+import time
+from itertools import count
 from types import SimpleNamespace
 
 import pytest
@@ -12,12 +14,14 @@ from daemon.control.controller import ControlState, MembersRead, Recovered, Tick
 from daemon.errors import ClusterUnavailableError, FencedError
 from daemon.service import daemon as service
 from daemon.service.daemon import Daemon
-from daemon.service.leadership import LeaderSighted, ReadUntil, TopicsRead
+from daemon.service.leadership import LeadChanged, LeaderSighted, ReadUntil, TopicsRead
 from daemon.service.mailbox import Mailbox
 from daemon.shutdown import AnyEvent
 
 TOPICS = Topics()
 MARK = MembersRead(partition=0, asked_at=1.0)
+TICKS = 5
+"""Ticks of a run after its last event."""
 
 
 def sighted(number, *, epoch=7, state="leading"):
@@ -45,11 +49,14 @@ class ScriptedTerm:
     def start_canaries(self):
         self.done.append("canaries")
 
+    def start_proxy(self):
+        self.done.append("proxy")
+
     def lead_in(self, planner_epoch):
         self.done.append(("lead in", planner_epoch))
 
-    def watch(self):
-        self.done.append("watch")
+    def bid_farewell(self):
+        self.done.append("farewell")
 
     def end(self, *, farewell):
         self.done.append("farewell" if farewell else "end")
@@ -62,6 +69,42 @@ class ScriptedTerm:
             epoch = self.planner.state.planner_epoch + 1
             self.planner.state = SimpleNamespace(planner_epoch=epoch)
         self.done.append(event)
+
+
+class ScriptedLead:
+    """A membership in the group of daemons, which gives it the lead from the start."""
+
+    def __init__(self, done):
+        self.done = done
+        self.granted = True
+        self.joined = False
+
+    def join(self):
+        if not self.joined:
+            self.joined = True
+            self.done.append("joined")
+
+    def leave(self):
+        if self.joined:
+            self.joined = False
+            self.done.append("left")
+
+
+class ScriptedHost:
+    """A host of the pipeline that notes when it is asked to look, as at each tick."""
+
+    def __init__(self, done):
+        self.done = done
+        self.looks = []
+        self.on_look = lambda: None
+
+    def look(self, _now, **about):
+        self.looks.append(about)
+        self.done.append("watch")
+        self.on_look()
+
+    def ask_to_stop(self):
+        self.done.append("pipeline stops")
 
 
 class Parts:
@@ -84,7 +127,19 @@ class Parts:
             members_partitions=4,
         )
         over = AnyEvent(self.stop)
-        self.daemon = Daemon(settings, state, self.mailbox, self, self._make_term, over, **options)
+        self.lead = ScriptedLead(self.done)
+        self.host = ScriptedHost(self.done)
+        self.daemon = Daemon(
+            settings,
+            state,
+            self.mailbox,
+            self,
+            self._make_term,
+            self.lead,
+            self.host,
+            over,
+            **options,
+        )
 
     def _make_term(self, state):
         term = ScriptedTerm(state, self.done)
@@ -111,11 +166,19 @@ class Parts:
     def __getattr__(self, level):
         return lambda event, **fields: self.logged.append((event, fields))
 
-    def run(self, *events, seconds=0.05):
-        """Let the loop handle events, and run for a while."""
+    def run(self, *events):
+        """Let the loop handle events, and tick a few times after the last."""
+        if self.lead.granted and not self.lead.joined:
+            self.mailbox.put("lead", LeadChanged(owns=True))
         for number, event in enumerate(events):
             self.mailbox.put(number, event)
-        threading.Timer(seconds, self.stop.set).start()
+        ticks = count(1)
+
+        def on_look():
+            if not self.mailbox.waiting and next(ticks) == TICKS:
+                self.stop.set()
+
+        self.host.on_look = on_look
         self.daemon.loop()
         self.stop.clear()
         return self
@@ -123,6 +186,11 @@ class Parts:
     @property
     def events(self):
         return [event for event, _ in self.logged]
+
+    @property
+    def term_done(self):
+        """What was done but for the watch over the pipeline and the lead."""
+        return [what for what in self.done if what not in ("watch", "joined", "asked")]
 
 
 @pytest.fixture
@@ -132,32 +200,48 @@ def parts(monkeypatch):
 
 def test_the_only_daemon_leads_as_soon_as_it_has_read_its_topics(parts):
     parts.run(TopicsRead())
-    assert parts.done[:2] == ["begin", "recover"]
+    assert parts.term_done[:2] == ["begin", "recover"]
+    assert parts.host.looks[-1] == {"leading": True, "stopped": None}
     assert parts.events == ["daemon.taking_over"]
     assert parts.daemon.leading_state() is None
     parts.done.clear()
     parts.run(Recovered(records=()), MARK)
-    assert parts.done[:3] == [Recovered(records=()), "canaries", MARK]
+    assert parts.term_done[:4] == [Recovered(records=()), "canaries", "proxy", MARK]
     assert parts.daemon.leading_state() is parts.terms[0].planner.state
 
 
 def test_a_daemon_stands_by_while_another_leads_and_asks_how_far_it_has_read(parts, monkeypatch):
     parts.daemon._interval = 0.01
+    parts.lead.granted = False
     parts.run(sighted(1), TopicsRead(), sighted(2))
+    assert parts.lead.joined
     assert "asked" in parts.done
     assert parts.terms == []
     assert parts.logged == [
         ("daemon.standing_by", {"leader": "another", "planner_epoch": 7, "takeover": 6.0})
     ]
-    parts.run(MARK, seconds=0.02)  # of a term that is over
+    parts.run(MARK)  # of a term that is over
     assert MARK not in parts.done
 
 
-def test_a_daemon_takes_over_at_once_from_one_that_stopped(parts):
-    parts.run(sighted(1), TopicsRead())
-    parts.run(sighted(2, state="stopped"))
+def test_a_standby_takes_over_at_once_when_the_group_gives_it_the_lead(parts):
+    parts.lead.granted = False
+    parts.run(sighted(1), TopicsRead(), sighted(2, state="stopped"))
+    assert parts.terms == []
+    parts.run(LeadChanged(owns=True), sighted(1))  # a late canary of the one before
     assert parts.terms[0].planner.state.planner_epoch == 7  # and leads in a higher one
     assert "begin" in parts.done
+    assert {"leading": True, "stopped": "another"} in parts.host.looks
+
+
+def test_a_leader_that_loses_the_lead_alone_goes_on(parts):
+    """The brokers may have lost the group: only who is fenced has a successor."""
+    parts.run(TopicsRead())
+    parts.run(Recovered(records=()))
+    parts.run(LeadChanged(owns=False))
+    assert parts.daemon.leading_state() is not None
+    parts.run(LeadChanged(owns=True))
+    assert len(parts.terms) == 1
 
 
 def test_a_fenced_daemon_ends_its_term_and_stands_by(parts):
@@ -165,7 +249,7 @@ def test_a_fenced_daemon_ends_its_term_and_stands_by(parts):
     parts.run(Recovered(records=()))
     parts.terms[0].fenced = True
     parts.run(Ticked())
-    assert parts.done[-1] in {"end", "asked"}
+    assert parts.term_done[-1] == "end"
     assert "end" in parts.done
     assert "farewell" not in parts.done
     assert parts.events[-2:] == ["daemon.deposed", "daemon.standing_by"]
@@ -204,19 +288,20 @@ def test_the_canaries_follow_the_planner_into_a_higher_epoch(parts):
     assert "end" not in parts.done
 
 
-def test_an_end_hands_over_but_an_end_before_leading_does_not(parts):
+def test_an_end_hands_over_but_an_end_before_leading_says_no_farewell(parts):
     parts.run(TopicsRead())
     parts.daemon.close()
-    assert parts.done[-1] == "end"
+    assert parts.done[-3:] == ["left", "pipeline stops", "end"]
     parts.daemon.close()
     assert parts.done.count("end") == 1
+    assert "farewell" not in parts.done
 
 
-def test_a_leader_that_stops_says_farewell(parts):
+def test_a_leader_that_stops_says_farewell_and_leaves_before_anything_else_ends(parts):
     parts.run(TopicsRead())
     parts.run(Recovered(records=()))
     parts.daemon.close()
-    assert parts.done[-1] == "farewell"
+    assert parts.done[-4:] == ["farewell", "left", "pipeline stops", "end"]
 
 
 def test_what_the_topics_hold_is_asked_for_until_there_is_an_answer(parts):
@@ -233,10 +318,66 @@ def test_a_start_that_cannot_publish_ends_the_daemon(parts):
 
 def test_a_standby_that_cannot_take_over_stands_by_on(parts):
     parts.refused = ClusterUnavailableError("no answer")
+    parts.lead.granted = False
     parts.run(sighted(1), TopicsRead(), sighted(2, state="stopped"))
-    assert parts.events[-2:] == ["daemon.deposed", "daemon.standing_by"]
+    parts.run(LeadChanged(owns=True))
+    events = ["daemon.deposed", "daemon.standing_by", "daemon.lead_given_up"]
+    assert parts.events[-3:] == events
+    assert "left" in parts.done, "another daemon is to be chosen"
     parts.run(ReadUntil(asked_at=1.0))
     assert len(parts.terms) == 1
+    assert parts.lead.joined
+
+
+def test_a_standby_that_cannot_read_leaves_the_group_until_it_can(parts):
+    parts.lead.granted = False
+    parts.run(sighted(1), TopicsRead())
+    now = time.monotonic()
+    parts.daemon.tick(now + 14)
+    assert parts.lead.joined
+    parts.daemon.tick(now + 16)
+    assert not parts.lead.joined
+    assert parts.events[-1] == "daemon.lead_given_up"
+    parts.daemon.handle(ReadUntil(asked_at=1.0))
+    assert parts.lead.joined
+
+
+def test_a_standby_joins_the_group_anew_where_nobody_is_given_the_lead(parts):
+    parts.lead.granted = False
+    parts.run(TopicsRead())
+    for second in range(17):
+        assert parts.lead.joined
+        parts.daemon.handle(ReadUntil(asked_at=float(second)))
+        parts.daemon.tick(time.monotonic())
+    assert not parts.lead.joined
+    assert parts.logged[-1] == ("daemon.lead_given_up", {"reason": "nobody has it"})
+    parts.daemon.handle(ReadUntil(asked_at=17.0))
+    assert parts.lead.joined
+
+
+def test_a_daemon_that_takes_over_and_cannot_read_gives_the_lead_up(parts):
+    parts.run(TopicsRead())
+    assert parts.daemon.leading_state() is None
+    parts.daemon.tick(time.monotonic() + 16)
+    assert "left" in parts.done
+    assert parts.events[-3:] == ["daemon.deposed", "daemon.standing_by", "daemon.lead_given_up"]
+
+
+def test_readiness_says_which_part_a_daemon_has(parts):
+    assert parts.daemon.readiness().as_json() == {
+        "role": "starting",
+        "caught_up": False,
+        "instance": "me",
+        "leader": None,
+        "planner_epoch": None,
+        "frozen": {},
+        "frozen_groups": {},
+    }
+    parts.lead.granted = False
+    parts.run(sighted(1), TopicsRead())
+    standby = parts.daemon.readiness()
+    assert (standby.role, standby.leader, standby.planner_epoch) == ("standby", "another", 7)
+    assert standby.caught_up
 
 
 def test_a_daemon_whose_topics_were_replaced_waits_for_the_leases_of_their_members(monkeypatch):
@@ -253,7 +394,8 @@ def test_the_pipeline_is_watched_and_a_tick_follows_once_every_event_was_handled
     parts.run(TopicsRead())
     parts.done.clear()
     parts.run(Recovered(records=()), MARK)
-    assert parts.done[:5] == [Recovered(records=()), "canaries", MARK, "watch", Ticked()]
+    expected = [Recovered(records=()), "canaries", "proxy", MARK, "watch", Ticked()]
+    assert parts.done[: len(expected)] == expected
 
 
 def test_an_error_in_the_mailbox_ends_the_loop(parts):
@@ -286,7 +428,12 @@ def test_a_leader_that_does_not_read_its_own_canaries_hands_over(parts):
     assert parts.daemon.leading_state() is not None
     term.written = {0: 15.0, 1: 15.0}
     parts.daemon.tick(15)
-    assert parts.done[-1] == "farewell"  # it can write: another takes over at once
-    assert parts.events[-3:] == ["daemon.reads_nothing", "daemon.deposed", "daemon.standing_by"]
+    assert parts.done[-2:] == ["farewell", "left"]  # another takes over at once
+    assert parts.events[-4:] == [
+        "daemon.reads_nothing",
+        "daemon.deposed",
+        "daemon.standing_by",
+        "daemon.lead_given_up",
+    ]
     assert parts.daemon.leading_state() is None
-    assert parts.logged[-3][1] == {"partition": 0, "seconds": 15.0}
+    assert parts.logged[-4][1] == {"partition": 0, "seconds": 15.0}

@@ -6,6 +6,7 @@ from assignors.protocol.records import CanaryRecord, PlannerRecord
 from daemon.service.leadership import (
     CanaryReadBack,
     CanaryWritten,
+    LeadChanged,
     Leadership,
     LeaderSighted,
     LeadPhase,
@@ -14,7 +15,10 @@ from daemon.service.leadership import (
     sign_of,
 )
 
-NEW = Leadership(instance="me", takeover=6.0, interval=1.0, patience=15.0)
+WITHOUT = Leadership(instance="me", takeover=6.0, interval=1.0, patience=15.0)
+GIVEN, TAKEN = LeadChanged(owns=True), LeadChanged(owns=False)
+NEW = WITHOUT.after(GIVEN)
+"""A daemon that has had the lead from the beginning."""
 
 
 def canary(number, *, epoch=7, instance="another", state="leading"):
@@ -45,11 +49,33 @@ def test_where_nobody_has_led_a_daemon_leads_at_once():
     assert after(NEW, TopicsRead()).due
 
 
+def test_nobody_takes_over_without_the_lead():
+    standing_by = after(WITHOUT, sighted(1), TopicsRead())
+    assert not after(standing_by, *reads(0, 600)).due
+    assert not after(standing_by, sighted(2, state="stopped")).due
+    assert not after(WITHOUT, TopicsRead()).due
+
+
+def test_a_daemon_that_is_given_the_lead_takes_over_at_once():
+    given = after(WITHOUT, sighted(9), TopicsRead(), ReadUntil(asked_at=1.0), GIVEN)
+    assert given.due
+    assert after(given, sighted(10)).due, "a late canary of the one before"
+    assert not after(given, sighted(1, epoch=8)).due, "another has taken over meanwhile"
+    assert not after(given, TAKEN).due
+
+
+def test_a_leader_that_loses_the_lead_goes_on_until_it_is_fenced(leading):
+    without = after(leading, TAKEN)
+    assert without.phase is LeadPhase.LEADING
+    assert after(without, sighted(1, epoch=8)).phase is LeadPhase.STANDING_BY
+    assert after(without, GIVEN) == leading
+
+
 def test_after_a_clean_stop_a_daemon_leads_at_once():
     assert after(NEW, sighted(1), sighted(2, state="stopped"), TopicsRead()).due
 
 
-def test_after_a_kill_a_daemon_leads_when_no_canary_came_for_the_time_of_a_takeover():
+def test_a_daemon_that_saw_another_although_it_has_the_lead_waits_for_the_end_of_its_canaries():
     waiting = after(NEW, sighted(9), TopicsRead(), *reads(100, 5))
     assert not waiting.due
     assert after(waiting, ReadUntil(asked_at=106.0)).due
@@ -93,6 +119,17 @@ def test_silence_counts_only_while_the_topics_can_be_read():
     assert not back.due
     assert back.silent == pytest.approx(5.0)
     assert after(back, ReadUntil(asked_at=1001.0)).due
+
+
+def test_a_group_that_gives_the_lead_to_nobody_is_to_be_joined_anew():
+    waiting = after(WITHOUT, TopicsRead(), *reads(0, 15))
+    assert not waiting.unled
+    unled = waiting.after(ReadUntil(asked_at=16.0))
+    assert unled.unled
+    assert not unled.after(GIVEN).unled
+    assert not unled.after(sighted(1)).unled, "somebody leads"
+    assert not after(unled.gave_up(), *reads(17, 15)).unled
+    assert after(unled.gave_up(), *reads(17, 16)).unled
 
 
 @pytest.fixture

@@ -8,8 +8,10 @@ from assignors.handover.ledger import Incarnation
 from assignors.protocol.records import OperatorRecord, PlannerRecord
 from assignors.protocol.topics import Topics
 from daemon.config.settings import load
+from daemon.control.audit.decision_draft import DecisionDraft
 from daemon.control.context import LogEvent
 from daemon.control.controller import (
+    Audit,
     ControlState,
     FenceCommits,
     Fenced,
@@ -18,6 +20,7 @@ from daemon.control.controller import (
     Ticked,
 )
 from daemon.errors import ClusterUnavailableError, FencedError
+from daemon.kafka.publisher import UnpublishableError
 from daemon.service import live_planner as service
 from daemon.service.live_planner import Planner
 from daemon.shutdown import AnyEvent
@@ -45,10 +48,10 @@ class Parts:
             planning_of=settings.planning_of,
             members_partitions=4,
         )
-        partitions = {TOPICS.assignments: 3, TOPICS.control: 1}
+        self.partitions = {TOPICS.assignments: 3, TOPICS.control: 1}
         over = AnyEvent(self.stop)
         fence = self.fence_commits
-        self.planner = Planner(state, TOPICS, partitions, self, fence, self, over)
+        self.planner = Planner(state, TOPICS, self.partitions, self, fence, self, over)
 
     def _step(self, state, event, clock):
         self.handled.append(event)
@@ -139,3 +142,41 @@ def test_a_higher_epoch_of_another_planner_fences_this_one(parts):
     parts.effects = [Fenced(planner=PLANNER)]
     with pytest.raises(FencedError, match=r"another daemon, another, plans .* since its epoch 7"):
         parts.planner.handle(Recovered(records=()))
+
+
+def an_entry():
+    return DecisionDraft(
+        group="g", outcome="suppressed", cause="skew", at=1, planner_epoch=1, reason="cooling down"
+    )
+
+
+def test_an_entry_of_the_audit_trail_is_in_the_transaction_of_its_plan(parts):
+    parts.partitions[TOPICS.decisions] = 1
+    parts.effects = [Publish(records=(("control", REQUEST),), drafts=(an_entry(),)), LEADING]
+    parts.planner.handle(Recovered(records=()))
+    assert parts.done[0] == ("publish", [(TOPICS.control, 0), (TOPICS.decisions, 0)])
+
+
+def test_a_decision_without_records_is_written_by_itself(parts):
+    parts.partitions[TOPICS.decisions] = 1
+    parts.effects = [Audit(group="g", drafts=(an_entry(),))]
+    parts.planner.handle(Recovered(records=()))
+    assert parts.done == [("publish", [(TOPICS.decisions, 0)])]
+
+
+def test_no_plan_waits_for_an_entry_that_is_refused(parts, monkeypatch):
+    parts.partitions[TOPICS.decisions] = 1
+    publish = parts.publish
+
+    def refuse(records):
+        if any(record.topic == TOPICS.decisions for record in records):
+            raise UnpublishableError("too large")
+        publish(records)
+
+    monkeypatch.setattr(parts, "publish", refuse)
+    parts.effects = [Publish(records=(("control", REQUEST),), drafts=(an_entry(),)), LEADING]
+    parts.planner.handle(Recovered(records=()))
+    assert [entry[:2] for entry in parts.done[:2]] == [
+        ("error", "decision.unrecorded"),
+        ("publish", [(TOPICS.control, 0)]),
+    ]

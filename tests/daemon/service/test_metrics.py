@@ -13,6 +13,7 @@ from daemon.control.context import LogEvent
 from daemon.errors import ConfigurationError
 from daemon.service.metrics import Metrics, serve
 from levelwind_testing.control.play import Play
+from levelwind_testing.control.two_members import two_members
 from levelwind_testing.records import lag, member, skew_trigger, topic
 
 
@@ -23,12 +24,7 @@ def metrics():
 
 @pytest.fixture
 def play():
-    """Group g with members a and b, two of topic t's four partitions each."""
-    play = Play()
-    play.start(topic())
-    play.join(member("a"), member("b"))
-    play.wait(2)
-    return play
+    return two_members("a", "b")
 
 
 def scrape(metrics):
@@ -76,6 +72,25 @@ def test_a_groups_lag_share_and_skew_are_those_of_its_state(metrics, play):
     assert found["levelwind_trigger_active", "g", "skew"] == 1
 
 
+def test_figures_of_a_published_group_are_those_of_the_members_that_lag_names(metrics):
+    play = Play(strategy="uniform", modes={"g": "published"})
+    measured = lag(
+        *(300, 300, 100, 100),
+        at=100_000,
+        members=("a", "b"),
+        member_racks=("east", "west"),
+        owner=(0, 0, 1, 1),
+    )
+    play.start(topic(racks=(("east",), ("west",), ("west",), ("west",))), measured)
+    play.wait(2)
+    metrics.show(lambda: play.state)
+    found = scrape(metrics)
+    assert found["levelwind_group_members", "g"] == 2
+    assert found["levelwind_group_largest_member_share_ratio", "g"] == 0.75
+    assert found["levelwind_group_skew_ratio", "g"] == 1.5
+    assert found["levelwind_group_cross_rack_ratio", "g", "nominal"] == 0.25
+
+
 def test_what_goes_away_takes_its_series_along(metrics, play):
     play.receive("lag", lag(1, 1, 1, 1))
     play.receive("triggers", skew_trigger())
@@ -110,7 +125,7 @@ def batch(**fields):
 
 
 def test_before_the_first_batch_the_pipeline_is_at_no_time_rather_than_at_a_very_old_one(metrics):
-    metrics.on_pipeline_event(batch(newest=None, delay_ms=None))
+    metrics.pipeline.on_event(batch(newest=None, delay_ms=None))
     assert math.isnan(scrape(metrics)["levelwind_pipeline_newest_timestamp_seconds",])
 
 
@@ -120,10 +135,10 @@ def test_a_counter_is_one_series(metrics):
 
 
 def test_the_pipelines_batches_are_counted(metrics):
-    metrics.on_pipeline_event({"event": "pipeline.started", "seconds": 1.0})
-    metrics.on_pipeline_event(batch())
-    metrics.on_pipeline_event(batch(behind=0, newest=None, delay_ms=None, rejected={}))
-    metrics.on_pipeline_event({"event": "pipeline.catching_up", "percent": 43})
+    metrics.pipeline.on_event({"event": "pipeline.started", "seconds": 1.0})
+    metrics.pipeline.on_event(batch())
+    metrics.pipeline.on_event(batch(behind=0, newest=None, delay_ms=None, rejected={}))
+    metrics.pipeline.on_event({"event": "pipeline.catching_up", "percent": 43})
     found = scrape(metrics)
     assert found["levelwind_pipeline_up",] == 1
     assert found["levelwind_pipeline_records_total",] == 20
@@ -139,7 +154,7 @@ def test_the_pipelines_batches_are_counted(metrics):
     assert found["levelwind_pipeline_newest_timestamp_seconds",] == 11
     assert found["levelwind_pipeline_rejected_records_total", "malformed key"] == 2
     assert found["levelwind_pipeline_caught_up_ratio",] == 0.43
-    metrics.on_pipeline_event({"event": "pipeline.died"})
+    metrics.pipeline.on_event({"event": "pipeline.died"})
     found = scrape(metrics)
     assert (found["levelwind_pipeline_up",], found["levelwind_pipeline_deaths_total",]) == (0, 1)
 

@@ -7,6 +7,7 @@ from assignors.protocol.topics import Topics, partition_for
 from daemon.control.controller import MembersRead, RecordReceived, Recovered
 from daemon.errors import ConfigurationError
 from daemon.kafka.topic_reader import ConsumedRecord
+from daemon.pipeline.progress_totals import ProgressTotals
 from daemon.service.leadership import LeaderSighted, TopicsRead, sign_of
 from daemon.service.mailbox import Mailbox
 from daemon.service.record_intake import RecordIntake
@@ -104,6 +105,15 @@ def test_a_members_record_in_another_partition_than_its_groups_is_logged_and_dro
     ]
 
 
+def test_a_members_record_in_another_partition_is_counted(mailbox, log):
+    topics = []
+    intake = RecordIntake(
+        TOPICS, PARTITIONS, mailbox, log, instance="me", on_misplaced=topics.append
+    )
+    intake.on_record(read("members", member(), partition=(HOME + 1) % 4))
+    assert topics == [TOPICS.members]
+
+
 def test_a_planners_record_in_another_partition_than_its_groups_ends_the_daemon(intake):
     plan = Tombstone(("g", "g"))
     with pytest.raises(
@@ -165,3 +175,19 @@ def test_an_error_that_ends_the_reader_is_posted(intake, mailbox):
     error = RuntimeError("a bug")
     intake.on_crash(error)
     assert mailbox.take(0) == [error]
+
+
+def test_the_pipelines_record_is_kept_apart_and_that_of_the_younger_pipeline_counts(
+    intake, mailbox
+):
+    def pipeline(instance, epoch, at):
+        return ProgressTotals(instance=instance, started_at=0).record(at=at, epoch=epoch)
+
+    younger = pipeline("b", 2, 1)
+    for record in (pipeline("a", 1, 1), younger, pipeline("a", 1, 2)):
+        intake.on_record(read("triggers", record))
+    assert intake.pipeline == younger
+    intake.on_record(read("triggers", Tombstone(("pipeline",))))
+    assert intake.pipeline is None
+    intake.recover()
+    assert mailbox.take(0) == [Recovered(records=())]

@@ -1,52 +1,83 @@
-"""The daemon as users run it: `levelwind run` in a process of its own, and its log."""
+"""The daemon and the pipeline as users run them, each a process of its own, and their logs."""
 
 import json
+import os
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+from assignors.handover.timers import Timers
 from deploy import guard
+from levelwind_testing.processes.json_lines import follow_json_lines
+
+NEWEST_EVENTS = 3
+"""Events of each name that a daemon's tail shows."""
+
+NOISE_LINES = 25
+"""Lines without an event that a daemon's tail shows."""
 
 
-def daemon_command(bootstrap: str, *settings: str) -> list[str]:
-    """Command line of a daemon that logs JSON; `settings` are as for `--set`."""
+def daemon_command(
+    bootstrap: str, *settings: str, program: Sequence[str] = ("-m", "daemon.cli")
+) -> list[str]:
+    """Command line of a daemon that logs JSON; `settings` are as for `--set`.
+
+    It serves no HTTP unless a setting says so: most tests look at its topics and its log alone.
+    """
     command = [
         sys.executable,
-        "-m",
-        "daemon.cli",
+        *program,
         "run",
         "--log-format",
         "json",
         "--bootstrap",
         bootstrap,
     ]
-    return [*command, *(word for setting in settings for word in ("--set", setting))]
+    return [*command, *set_options("http.listen=", *settings)]
 
 
-class DaemonProcess:
-    """A running daemon; `settings` are as for `--set`, and `events` grows with its log."""
+def set_options(*settings: str) -> list[str]:
+    """Options of levelwind's commands for settings that are given as `NAME=VALUE`."""
+    return [word for setting in settings for word in ("--set", setting)]
 
-    def __init__(self, bootstrap: str, state: Path, *settings: str) -> None:
-        self.child = guard.start(
-            daemon_command(bootstrap, f"state_dir={state}", *settings),
-            output=subprocess.PIPE,
-            grace=10,
-        )
+
+def timer_settings(timers: Timers) -> tuple[str, ...]:
+    """The settings of a daemon with these timers, as for `--set`."""
+    return tuple(f"timers.{timer.name}={getattr(timers, timer.name)}" for timer in fields(timers))
+
+
+def newest_of_each(events: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Lines for the newest events of each name, in their order; then how many are left out.
+
+    A plan every few seconds must not push out why nobody follows it.
+    """
+    kept: list[str] = []
+    seen: Counter[str] = Counter()
+    for event in reversed(events):
+        seen[event["event"]] += 1
+        if seen[event["event"]] <= NEWEST_EVENTS:
+            kept.append(json.dumps(event))
+    left_out = [
+        f"{count - NEWEST_EVENTS} of {name}"
+        for name, count in sorted(seen.items())
+        if count > NEWEST_EVENTS
+    ]
+    return [*reversed(kept), *([f"earlier ones: {', '.join(left_out)}"] if left_out else [])]
+
+
+class LoggedProcess:
+    """A running command that logs JSON; `events` grows with its log."""
+
+    def __init__(self, command: Sequence[str]) -> None:
+        self.child = guard.start(command, output=subprocess.PIPE, grace=10)
         self.events: list[dict[str, Any]] = []
         self.noise: list[str] = []
-        self._thread = threading.Thread(target=self._read, daemon=True)
-        self._thread.start()
-
-    def _read(self) -> None:
-        for line in self.child.process.stdout:
-            try:
-                self.events.append(json.loads(line))
-            except ValueError:
-                self.noise.append(line.decode(errors="replace"))
+        self._thread = follow_json_lines(self.child.process, self.events.append, self.noise)
 
     def logged(self, event: str, **fields: object) -> list[dict[str, Any]]:
         return [
@@ -60,14 +91,20 @@ class DaemonProcess:
         until = time.monotonic() + within
         while not (answer := found()):
             assert self.child.poll() is None, (
-                f"the daemon ended while waiting for {what}: {self.tail()}"
+                f"the process ended while waiting for {what}: {self.tail()}"
             )
             assert time.monotonic() < until, f"no {what} within {within} s: {self.tail()}"
             time.sleep(0.1)
         return answer
 
     def tail(self) -> str:
-        return "\n".join([*(json.dumps(e) for e in self.events[-25:]), *self.noise[-25:]])
+        return "\n".join([*newest_of_each(list(self.events)), *self.noise[-NOISE_LINES:]])
+
+    def signal(self, number: int) -> None:
+        """Send a signal to the process itself, not to its guard."""
+        guard_pid = self.child.process.pid
+        children = Path(f"/proc/{guard_pid}/task/{guard_pid}/children").read_text()
+        os.kill(int(children.split()[0]), number)
 
     def stop(self) -> int:
         code = self.child.stop()
@@ -77,3 +114,27 @@ class DaemonProcess:
     def kill(self) -> None:
         self.child.kill()
         self._thread.join(5)
+
+
+class DaemonProcess(LoggedProcess):
+    """A running daemon; `settings` are as for `--set`."""
+
+    def __init__(
+        self,
+        bootstrap: str,
+        state: Path,
+        *settings: str,
+        program: Sequence[str] = ("-m", "daemon.cli"),
+    ) -> None:
+        super().__init__(
+            daemon_command(bootstrap, f"state_dir={state}", *settings, program=program)
+        )
+
+
+class PipelineProcess(LoggedProcess):
+    """A pipeline that no daemon started; `settings` are as for `--set`."""
+
+    def __init__(self, bootstrap: str, state: Path, *settings: str) -> None:
+        command = [sys.executable, "-m", "daemon.cli", "pipeline", "--bootstrap", bootstrap]
+        options = set_options("log.format=json", f"state_dir={state}", *settings)
+        super().__init__([*command, *options])

@@ -34,6 +34,10 @@ class SupervisedDaemon:
         """What all lives logged under a name."""
         return [entry for life in self.lives for entry in life.logged(event)]
 
+    def tail(self) -> str:
+        """The end of the log of each life."""
+        return "\n\n".join(life.tail() for life in self.lives)
+
     def kill(self) -> None:
         self.now.kill()
 
@@ -60,10 +64,17 @@ def leader_of(daemons: Sequence[SupervisedDaemon]) -> SupervisedDaemon | None:
     return daemon if alive and last == "daemon.leading" else None
 
 
-def wait_until(what: str, holds: Callable[[], Any], within: float) -> Any:
-    """Wait until something holds, and return it."""
+def wait_until(
+    what: str,
+    holds: Callable[[], Any],
+    within: float,
+    daemons: Sequence[SupervisedDaemon] = (),
+) -> Any:
+    """Wait until something holds, and return it; a failure shows what the daemons logged."""
     until = time.monotonic() + within
     while not (answer := holds()):
-        assert time.monotonic() < until, f"no {what} within {within:.1f} s"
+        if time.monotonic() >= until:
+            tails = [daemon.tail() for daemon in daemons]
+            raise AssertionError("\n\n".join([f"no {what} within {within:.1f} s", *tails]))
         time.sleep(0.05)
     return answer

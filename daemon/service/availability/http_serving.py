@@ -1,0 +1,49 @@
+"""What a daemon hands to its HTTP server: the records that it reads, and its readiness."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from daemon.config.settings import Settings
+    from daemon.kafka.topic_reader import ConsumedRecord, UnreadMessage
+    from daemon.service.availability.readiness import Readiness
+
+
+class HttpServing(Protocol):
+    """The HTTP server of a daemon, which lives as long as its process."""
+
+    def on_record(self, read: ConsumedRecord | UnreadMessage) -> None:
+        """Take a record that was read; must not wait."""
+
+    def on_replaced(self) -> None:
+        """Note that the topics are others from now on."""
+
+    def show(self, readiness: Callable[[], Readiness], settings: Callable[[], Settings]) -> None:
+        """Show the daemon that runs from now on.
+
+        Args:
+            readiness: returns its readiness; called from any thread.
+            settings: returns the settings in force; called from any thread.
+        """
+
+    def close(self) -> None:
+        """Stop serving."""
+
+
+class NotServing:
+    """No HTTP server."""
+
+    def on_record(self, read: ConsumedRecord | UnreadMessage) -> None:
+        """Drop a record."""
+
+    def on_replaced(self) -> None:
+        """Do nothing."""
+
+    def show(self, readiness: Callable[[], Readiness], settings: Callable[[], Settings]) -> None:
+        """Show nothing."""
+
+    def close(self) -> None:
+        """Do nothing."""

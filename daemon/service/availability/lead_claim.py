@@ -1,0 +1,54 @@
+"""Claim to the lead: the membership of this daemon in the group of daemons, as settings have it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from daemon.errors import ConfigurationError
+from daemon.kafka.lead_group import LeadGroup
+from daemon.proxy.static_leave import leave_static
+from daemon.proxy.wire.client_security import client_security
+from daemon.service.leadership import LeadChanged
+from daemon.telemetry.logger import Logger
+
+if TYPE_CHECKING:
+    from daemon.config.settings import Settings
+    from daemon.control.controller import Event
+    from daemon.service.leadership import LeadershipEvent
+    from daemon.service.mailbox import Mailbox
+
+log = Logger()
+
+
+def lead_claim(
+    settings: Settings,
+    kept_id: str,
+    mailbox: Mailbox[Event | LeadershipEvent | BaseException],
+) -> LeadGroup:
+    """Return the membership, which posts a `LeadChanged` when the lead comes or goes.
+
+    It is static, unless the settings have a security that is not known here: then the daemon could
+    not leave the group at once, and others would wait for the end of its session.
+    """
+    config, topics = settings.client(), settings.topics
+    try:
+        security = client_security(config)
+    except ConfigurationError:
+        security = None
+
+    def depart() -> None:
+        if security is None:
+            return  # librdkafka has left
+        if (error := leave_static(config, security, topics.control, kept_id)) is not None:
+            log.warning("daemon.left_silently", group=topics.control, error=error)
+
+    return LeadGroup(
+        config,
+        topics,
+        session=settings.timers.takeover,
+        on_change=lambda owns: mailbox.put("lead", LeadChanged(owns=owns), last=True),
+        on_crash=lambda error: mailbox.put("lead group", error),
+        static_id=None if security is None else kept_id,
+        depart=depart,
+        log=log,
+    )

@@ -1,0 +1,51 @@
+"""Vital signs of a term: what its threads report becomes reasons to freeze."""
+
+from daemon.control.freeze.freeze_reason import FreezeReason
+from daemon.control.settings import ControlSettings, FreezeSettings
+from daemon.service.availability.freeze_metrics import FreezeCollector
+from daemon.service.availability.readiness import Readiness
+from daemon.service.availability.vital_signs import VitalSigns
+
+
+def test_each_report_has_its_reason():
+    signs = VitalSigns(ControlSettings, now=100.0)
+    assert signs.look(100.0, 100_000, None, 100_000) == {}
+    signs.on_brokers(3, 2)
+    assert list(signs.reasons(101.0, 101_000)) == [FreezeReason.BROKERS]
+    signs.on_brokers(3, 1)
+    assert list(signs.look(131.0, 131_000, None, 100_000)) == [FreezeReason.METADATA]
+    signs.on_layout(131.0)
+    assert signs.look(131.5, 131_500, None, 100_000) == {}
+    assert list(signs.look(132.0, 3_732_000, None, 3_732_000)) == [FreezeReason.CLOCK]
+    signs.on_layout(163.0)
+    assert signs.look(163.0, 3_763_000, None, 3_763_000) == {}
+    assert list(signs.look(163.5, 3_763_500, None, 3_000_000)) == [FreezeReason.LAG]
+
+
+def test_limits_that_are_read_again_hold_at_once():
+    settings = [ControlSettings()]
+    signs = VitalSigns(lambda: settings[0], now=100.0)
+    assert list(signs.reasons(130.0, 130_000)) == [FreezeReason.METADATA]
+    settings[0] = ControlSettings(freeze=FreezeSettings(metadata_max_age=60.0))
+    assert signs.reasons(130.0, 130_000) == {}
+
+
+def test_the_freeze_is_seen_in_the_metrics():
+    readiness = Readiness(
+        role="leader",
+        caught_up=True,
+        instance="me",
+        leader="me",
+        planner_epoch=3,
+        frozen={"brokers": "2 of 3 brokers do not answer"},
+        frozen_groups={"orders": {"lag": "old"}},
+    )
+    frozen, groups = FreezeCollector(lambda: readiness).collect()
+    values = {sample.labels["reason"]: sample.value for sample in frozen.samples}
+    assert values == {"metadata": 0, "clock": 0, "brokers": 1, "rejects": 0, "lag": 0}
+    assert [(s.labels, s.value) for s in groups.samples] == [
+        ({"group": "orders", "reason": "lag"}, 1.0)
+    ]
+    frozen, groups = FreezeCollector(lambda: None).collect()
+    assert {sample.value for sample in frozen.samples} == {0}
+    assert groups.samples == []
