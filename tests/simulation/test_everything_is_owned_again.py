@@ -92,3 +92,87 @@ def test_our_topics_are_deleted_under_a_member_that_owned_nothing():
         Fault(at=30.0, kind="own topics anew", seconds=2.0),
         Fault(at=60.0, kind="kill", target="a"),
     )
+
+
+@pytest.mark.parametrize("at", [56.6, 57.0, 57.4])
+def test_an_outage_falls_into_a_take_over(at):
+    """No answer to the question for the topics' ends: the daemon asks again."""
+    run(
+        TWO,
+        Fault(at=30.0, kind="planner killed", seconds=20.0),
+        Fault(at=at, kind="outage", seconds=24.0, amount=1.0),
+    )
+
+
+@pytest.mark.parametrize(("at", "seed"), [(18.0, 3), (20.2, 12), (22.0, 7)])
+def test_a_member_that_leaves_with_a_late_commit_under_way(at, seed):
+    """A transaction begins when the last one has ended: no commit puts an offset back."""
+    settings = WorldSettings(
+        groups={"g": ("t",)},
+        instances={"g": ("a", "b")},
+        topics={"t": 4},
+        machines=3,
+        broker_fenced=frozenset({"g"}),
+    )
+    run(
+        settings,
+        Fault(at=13.0, kind="late commits", target="a", seconds=3.0),
+        Fault(at=at, kind="leave", target="a"),
+        seed=seed,
+    )
+
+
+@pytest.mark.parametrize("at", [72.0, 72.25, 72.5])
+def test_a_planner_dies_before_the_markers_of_its_grants(at):
+    """The next one reads what they belong to: the brokers make nobody the planner before."""
+    run(
+        TWO,
+        Fault(at=20.0, kind="kill", target="a", seconds=56.0),
+        Fault(at=60.0, kind="late markers", seconds=20.0, amount=12.0),
+        Fault(at=at, kind="planner killed", seconds=0.1),
+        seed=2,
+    )
+
+
+@pytest.mark.parametrize("at", [40.0, 48.0, 56.0])
+def test_a_leader_that_cannot_read_stands_by_and_takes_over_again(at):
+    """What it reads late is a part of the fault until it arrives."""
+    run(
+        TWO,
+        Fault(at=40.0, kind="planner's lagging reader", seconds=24.0, amount=18.0),
+        Fault(at=at, kind="kill", target="a"),
+        seed=2,
+    )
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("lasts", [10.0, 15.0, 20.0])
+def test_a_take_over_over_a_slow_link(lasts, seed):
+    """A client has one request to become the planner under way: it does not fence itself."""
+    run(
+        TWO,
+        Fault(at=14.0 + lasts, kind="kill", target="a"),
+        Fault(at=30.0, kind="planner killed", seconds=1.0),
+        Fault(at=34.0, kind="planner's slow link", seconds=lasts, amount=9.0),
+        seed=seed,
+    )
+
+
+def test_a_transaction_over_a_slow_link():
+    """The next transaction begins when the last one has ended: the brokers give up no planner."""
+    run(
+        TWO,
+        Fault(at=29.0, kind="kill", target="a"),
+        Fault(at=40.0, kind="planner's slow link", seconds=40.0, amount=9.0),
+        seed=2,
+    )
+
+
+@pytest.mark.parametrize("seconds", [95.5, 96.75, 97.5])
+def test_a_bar_ends_when_everything_must_be_owned(seconds):
+    """The plan that follows hands partitions over, as any plan does."""
+    run(
+        TWO,
+        Fault(at=20.0, kind="kill", target="b", seconds=20.0),
+        Fault(at=40.7, kind="deposed leader", target="b", seconds=seconds),
+    )

@@ -2,13 +2,35 @@
 
 from random import Random
 
+from assignors.protocol.records import PlannerRecord
 from levelwind_testing.simulation.modelled_brokers.link import Link
+from levelwind_testing.simulation.modelled_brokers.modelled_cluster import Cluster
 from levelwind_testing.simulation.modelled_brokers.partition_log import (
     Partition,
     Reader,
     Transaction,
 )
 from levelwind_testing.simulation.virtual_time import Machine, Process, Scheduler
+
+RECORD = PlannerRecord(planner_epoch=1, instance="p", started_at=1)
+ROWS = [("assignments", RECORD.key, RECORD)]
+
+
+class Transacting:
+    """A planner's process and the brokers."""
+
+    def __init__(self):
+        self.scheduler = Scheduler()
+        self.cluster = Cluster(self.scheduler, Random(1), {})
+        self.cluster.on_committed = self.cluster.on_marked = lambda _: None
+        self.process = Process(self.scheduler, "p", Machine("m", 1.0, 0.0), Random(1))
+        self.process.link = Link(self.scheduler, Random(2))
+
+    def ask(self, action, *args, seconds=1.0):
+        answer = []
+        action(self.process, *args, answer.append)
+        self.scheduler.run(self.scheduler.now + seconds)
+        return answer
 
 
 class Reading:
@@ -102,3 +124,34 @@ def test_the_monotonic_clock_stops_while_a_machine_sleeps():
     machine = Machine("m", 1.0, 100.0, sleeps=[(10.0, 30.0)])
     assert [machine.monotonic_seconds(now) for now in (10.0, 20.0, 35.0)] == [110.0, 110.0, 115.0]
     assert [machine.boot_seconds(now) for now in (10.0, 20.0, 35.0)] == [110.0, 120.0, 135.0]
+
+
+def test_a_planner_is_initialised_when_the_transaction_before_it_has_its_markers():
+    planner = Transacting()
+    [epoch] = planner.ask(planner.cluster.initialise, 1)
+    [transaction] = planner.ask(planner.cluster.begin, epoch, 2, ROWS)
+    planner.cluster.late_markers_until, planner.cluster.latest_marker = 10.0, 8.0
+    planner.cluster.commit(planner.process, transaction, lambda _: None)
+    answer = []
+    planner.cluster.initialise(planner.process, 3, answer.append)
+    while planner.cluster.unfinished:
+        assert answer == []
+        planner.scheduler.run(planner.scheduler.now + 0.01)
+    planner.scheduler.run(planner.scheduler.now + 1.0)
+    assert answer == [epoch + 1]
+
+
+def test_a_request_to_become_the_planner_that_was_given_up_fences_nobody_later():
+    planner = Transacting()
+    assert planner.ask(planner.cluster.initialise, 2) == [1]
+    assert planner.ask(planner.cluster.initialise, 1) == []
+    assert planner.cluster.producer_epoch == 1
+
+
+def test_nothing_that_was_aborted_begins_later_whatever_the_order_of_the_aborts():
+    planner = Transacting()
+    [epoch] = planner.ask(planner.cluster.initialise, 1)
+    assert planner.ask(planner.cluster.abort, epoch, 3) == ["aborted"]
+    assert planner.ask(planner.cluster.abort, epoch, 2) == ["aborted"]
+    assert planner.ask(planner.cluster.begin, epoch, 3, ROWS) == []
+    assert len(planner.ask(planner.cluster.begin, epoch, 4, ROWS)) == 1

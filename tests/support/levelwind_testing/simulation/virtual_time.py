@@ -17,6 +17,8 @@ class Scheduler:
     def __init__(self):
         self.now = 0.0
         self.steps = 0
+        self.delayed_until = 0.0
+        """When the last of what faults delayed arrives."""
         self._entries = []
         self._number = 0
 
@@ -32,6 +34,10 @@ class Scheduler:
 
     def after(self, delay, process, action, *args):
         self.at(self.now + delay, process, action, *args)
+
+    def delayed(self, until):
+        """Note that a fault delays something until a time: it has not ended before."""
+        self.delayed_until = max(self.delayed_until, until)
 
     def spawn(self, process, thread):
         """Run a generator that yields the seconds until it goes on."""

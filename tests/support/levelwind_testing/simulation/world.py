@@ -271,6 +271,8 @@ class World:
         self.inject_all()
         end = max((self._end_of(fault) for fault in self.faults), default=20.0)
         self.scheduler.run(end)
+        # What a fault delayed is a part of it until it arrives.
+        self.scheduler.run(max(end, self.scheduler.delayed_until))
         self.settle()
 
     def _end_of(self, fault):
@@ -310,10 +312,10 @@ class World:
         own = self.settings.member_timers
         grant = timers.grant_for(hold=own.hold, commit=own.commit)
         wait = timers.dead_after + grant + SETTLE_SLACK_SECONDS
-        if any(
-            fault.kind.startswith("planner") or "planner" in fault.kind for fault in self.faults
-        ):
-            wait += timers.takeover  # the daemon is away until it leads again
+        if any("planner" in fault.kind for fault in self.faults):
+            # The daemon may be away, or stand by since it cannot read: at the latest when the last
+            # of its faults ends. It leads again after `takeover`, and counts silence anew.
+            wait += timers.takeover
         self.scheduler.run(self.scheduler.now + wait)
         if self.checks.frozen:
             self.scheduler.run(self.scheduler.now + self.patience)
@@ -329,15 +331,25 @@ class World:
         self.check_owned()
 
     def _wait_for_bars(self):
-        """Wait until members are planned again with what they could not start once."""
-        while any(
-            not bar.lifted
+        """Wait until members are planned again with what they could not start once.
+
+        A bar that is lifted is a change of the members, whenever it comes: the plan follows within
+        `settle_max`, and its hand-over takes less than the slack.
+        """
+        while any(not bar.lifted for bar in self._bars()):
+            self.scheduler.run(self.scheduler.now + QUIET_SECONDS)
+        if any(self._bars()):
+            wait = self.settings.control.settle_max + SETTLE_SLACK_SECONDS
+            self.scheduler.run(self.scheduler.now + wait)
+
+    def _bars(self):
+        return [
+            bar
             for planner in self.planners
             if planner.leading
             for group in planner.state.groups.values()
             for bar in group.bars.values()
-        ):
-            self.scheduler.run(self.scheduler.now + QUIET_SECONDS)
+        ]
 
     @property
     def patience(self):

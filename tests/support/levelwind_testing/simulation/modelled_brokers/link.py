@@ -36,6 +36,7 @@ class Link:
         delay = 0.002 + 0.03 * self.random.random() ** 3
         if self.scheduler.now < self.slow_until:
             delay += self.slowest * self.random.random()
+            self.scheduler.delayed(self.scheduler.now + delay)
         return delay
 
     def request(self, action, *args):
@@ -53,6 +54,7 @@ class Link:
         if self.hold_next:
             # The producer is replaced with this record under way: the next ones overtake it.
             self.scheduler.at(arrives + self.hold_next, None, action, *args)
+            self.scheduler.delayed(arrives + self.hold_next)
             self.hold_next = 0.0
             return
         if arrives < self.requests_cut_until:
@@ -67,6 +69,7 @@ class Link:
         arrives = self.scheduler.now + self._delay()
         if self.scheduler.now < self.late_answers_until:
             arrives += self.answer_delay
+            self.scheduler.delayed(arrives)
         if arrives < self.answers_cut_until:
             if not self.holds:
                 return
@@ -79,5 +82,6 @@ class Link:
         arrives = now + self._delay()
         if now < self.lag_until:
             arrives += self.most_lag * self.random.random()
+            self.scheduler.delayed(arrives)
         cut_until = max(self.requests_cut_until, self.answers_cut_until)
         return cut_until + self._delay() if arrives < cut_until else arrives

@@ -24,12 +24,18 @@ class Cluster:
         }
         self._partitions_for = {}
         self.producer_epoch = 0
+        self.lead_owner = None
+        """The daemon that the group gives the lead."""
+        self.lead_seen_at = float("-inf")
+        """When its last heartbeat came."""
         """Epoch of the planners' transactional id."""
         self.late_markers_until = 0.0
         self.latest_marker = 0.0
         self.loses_commit_answers_until = 0.0
         self._aborted_below = 0
         """Number of the request that aborted last: nothing sent before it is taken any more."""
+        self._initialised = {}
+        """Number of each process's newest request to become the planner."""
         self.unfinished = []
         """Transactions with a marker still to be written."""
         self.on_committed = None
@@ -75,14 +81,30 @@ class Cluster:
 
     # Transactions of the planners.
 
-    def initialise(self, process, initialised):
-        """Fence the planner before, and abort its transaction."""
+    def initialise(self, process, number, initialised):
+        """Fence the planner before, abort its transaction, and answer when that has its markers.
+
+        The coordinator asks a client to come again (CONCURRENT_TRANSACTIONS) until then, so that
+        the stable ends that it asks for afterwards lie behind everything of the planner before. A
+        client has one such request under way, whatever its application waits for: it sends
+        another one only when the connection of the first is gone, and that one with it.
+        """
+        if number < self._initialised.get(process, 0):
+            return
+        self._initialised[process] = number
         self.producer_epoch += 1
         self._aborted_below = 0
         for transaction in list(self.unfinished):
             if transaction.outcome == "open":
                 self._decide(transaction, "aborted")
-        process.link.answer(process, initialised, self.producer_epoch)
+        self._complete(process, self.producer_epoch, initialised)
+
+    def _complete(self, process, producer_epoch, initialised):
+        if self.unfinished:
+            args = process, producer_epoch, initialised
+            self.scheduler.after(0.02, None, self._complete, *args)
+        else:
+            process.link.answer(process, initialised, producer_epoch)
 
     def begin(self, process, producer_epoch, number, records, begun):
         """Take the records of one transaction; `begun` gets the transaction, None if fenced."""
@@ -115,14 +137,16 @@ class Cluster:
             return
         process.link.answer(process, ended, "fenced" if fenced else transaction.outcome)
 
-    def abort(self, producer_epoch, number):
-        """Abort what a planner began by requests up to this number."""
+    def abort(self, process, producer_epoch, number, aborted):
+        """Abort what a planner began by requests up to this number: none of them is taken later."""
         if producer_epoch < self.producer_epoch:
+            process.link.answer(process, aborted, "fenced")
             return
-        self._aborted_below = number
+        self._aborted_below = max(self._aborted_below, number)
         for transaction in list(self.unfinished):
             if transaction.outcome == "open":
                 self._decide(transaction, "aborted")
+        process.link.answer(process, aborted, "aborted")
 
     def _time_out(self, transaction):
         if transaction.outcome == "open":
@@ -140,6 +164,8 @@ class Cluster:
         for partition in sorted(transaction.unmarked, key=lambda p: (p.kind, p.number)):
             delay = MARKER_SECONDS * self.random.random() + late * self.random.random()
             self.scheduler.after(delay, None, self._mark, partition, transaction)
+            if late:
+                self.scheduler.delayed(now + delay)
         if not transaction.unmarked and transaction in self.unfinished:
             self.unfinished.remove(transaction)
 
@@ -157,6 +183,24 @@ class Cluster:
             for partition in self.partitions[kind]:
                 partition.clear()
         self.unfinished = []
+
+    # The group of daemons.
+
+    def lead_heartbeat(self, process, session, answered):
+        """Take a heartbeat of a daemon; `answered` gets whether the group gives it the lead."""
+        now = self.scheduler.now
+        if not process.alive:
+            return
+        if self.lead_owner is not process and now - self.lead_seen_at > session:
+            self.lead_owner = process
+        if self.lead_owner is process:
+            self.lead_seen_at = now
+        process.link.answer(process, answered, self.lead_owner is process)
+
+    def leave_lead(self, process):
+        """Take a daemon out of the group."""
+        if self.lead_owner is process:
+            self.lead_owner, self.lead_seen_at = None, float("-inf")
 
     # Committed offsets.
 

@@ -223,6 +223,7 @@ class ApplicationThread:
         late_until, late = self.world.late_commits.get(process.instance, (0.0, 0.0))
         if process.scheduler.now < late_until:
             delay = late * self.random.random()
+            process.scheduler.delayed(process.scheduler.now + delay)
             send = partial(process.scheduler.after, delay, None)
         else:
             send = process.link.request
@@ -269,11 +270,14 @@ class ApplicationThread:
         if self._must_fence:
             yield from self._fence_own_commits()
         deadline = process.now() + process.timers.commit / 4
+        if process.profile.transactional_id is not None:
+            # A producer has one transaction: `TransactionalCommits` ends the last one first.
+            yield from self._await_answers(deadline)
         offsets = self._uncommitted(partitions)
-        if offsets and self._deliverable():
+        one_too_many = process.profile.transactional_id is not None and self._pending()
+        if offsets and not one_too_many and self._deliverable():
             self._send(offsets)
-        while self._pending() and process.now() < deadline:
-            yield 0.02 + 0.03 * self.random.random()
+        yield from self._await_answers(deadline)
         if self._pending():
             self._undecided_until = process.now() + process.timers.commit
             self._answers.clear()
@@ -283,6 +287,10 @@ class ApplicationThread:
             return "unknown"
         self._answers.clear()
         return "committed" if process.now() >= self._undecided_until else "unknown"
+
+    def _await_answers(self, deadline):
+        while self._pending() and self.process.now() < deadline:
+            yield 0.02 + 0.03 * self.random.random()
 
     def _pending(self):
         return any(outcome is None for outcome in self._answers.values())

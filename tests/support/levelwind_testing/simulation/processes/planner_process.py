@@ -1,7 +1,8 @@
 """A process of the daemon: the real control, leadership, mailbox and intake over modelled brokers.
 
 One thread takes events, leads or stands by, and performs effects; the reader, the writer of
-canaries and the fencer of commits only post to its mailbox. Models `daemon.service.daemon`.
+canaries, the membership in the group of daemons and the fencer of commits only post to its mailbox.
+Models `daemon.service.daemon`.
 """
 
 from dataclasses import replace
@@ -21,6 +22,7 @@ from daemon.control.controller import Clock, ControlState, PlanBudget, step, tog
 from daemon.service.leadership import (
     CanaryReadBack,
     CanaryWritten,
+    LeadChanged,
     Leadership,
     LeaderSighted,
     LeadPhase,
@@ -38,7 +40,10 @@ TICK_SECONDS = 0.5
 ONE_PLAN = PlanBudget(plans=1, every=TICK_SECONDS)
 """The least budget there is: where two groups are due at once, one waits for its plan."""
 PUBLISH_TIMEOUT_SECONDS = 5.0
+ASK_SECONDS = 2.0
+"""Limit of one question for ends of topics, as in `daemon.service.read_marks`."""
 CANARY_TIMEOUT_SECONDS = 10.0
+LEAD_HEARTBEAT_SECONDS = 0.3
 SIGNED = ("members", "assignments")
 """Topics in which planners leave signs of life."""
 TOPICS = Topics()
@@ -87,6 +92,14 @@ class PlannerProcess(Process):
         self._requests = 0
         """Number of the last transaction begun."""
         self._recovery_asked = False
+        self._ends_asked_at = float("-inf")
+        """When the ends were last asked for while the daemon stood by."""
+        self._membership = 0
+        """Number of memberships in the group of daemons begun or ended; odd in one."""
+        self._owns_lead = False
+        """What the last answer of the group said."""
+        self._read_at = float("-inf")
+        """When the process last showed that it can read its topics."""
         self._ends_awaited = []
         """Ends still to be read to, by partition, and what to call then."""
         self._canary_number = 0
@@ -99,8 +112,7 @@ class PlannerProcess(Process):
             for kind in KINDS
             for partition in self.cluster.partitions[kind]
         ]
-        self._when_read(KINDS, self.intake.on_caught_up)
-        self.scheduler.spawn(self, self._loop())
+        self.scheduler.spawn(self, self._start())
 
     def now(self):
         return self.machine.boot_seconds(self.scheduler.now)
@@ -119,21 +131,30 @@ class PlannerProcess(Process):
 
     # The reader's thread.
 
-    def _when_read(self, kinds, call):
-        """Ask for the ends of topics, and call once they have been read to."""
-        self.link.request(self._ask_ends, kinds, call)
+    def _start(self):
+        """Read the topics to the ends that they have now; a start without an answer asks again."""
+        while not (yield from self._when_read(KINDS, self.intake.on_caught_up)):
+            pass
+        self.scheduler.spawn(self, self._loop())
 
-    def _ask_ends(self, kinds, call):
+    def _when_read(self, kinds, call):
+        """Ask for the ends of topics, and call once they have been read to.
+
+        Returns whether there was an answer in time; without one nothing is called.
+        """
+        answer = yield from self._ask(self._send_ends, kinds, timeout=ASK_SECONDS)
+        for ends in answer:
+            self._ends_awaited.append((ends, call))
+            self._on_progress()
+        return bool(answer)
+
+    def _send_ends(self, kinds, answered):
         ends = {
             partition: self.link.stale_ends.get(partition, partition.stable_end)
             for kind in kinds
             for partition in self.cluster.partitions[kind]
         }
-        self.link.answer(self, self._await_ends, ends, call)
-
-    def _await_ends(self, ends, call):
-        self._ends_awaited.append((ends, call))
-        self._on_progress()
+        self.link.answer(self, answered, ends)
 
     def _on_progress(self):
         if not self._ends_awaited:
@@ -178,7 +199,13 @@ class PlannerProcess(Process):
 
     def _handle(self, event):
         match event:
-            case TopicsRead() | LeaderSighted() | ReadUntil():
+            case TopicsRead() | ReadUntil():
+                self._decide_leadership(event, "another daemon leads")
+                self._read_at = self.now()
+                if self.state is None and not self._membership % 2:
+                    self._membership += 1
+                    self.scheduler.spawn(self, self._lead_thread(self._membership))
+            case LeaderSighted() | LeadChanged():
                 self._decide_leadership(event, "another daemon leads")
             case _ if self.state is not None:
                 if isinstance(event, MembersRead):
@@ -192,12 +219,54 @@ class PlannerProcess(Process):
         self.leadership = before.after(event)
         if before.phase is LeadPhase.LEADING and self.leadership.phase is not LeadPhase.LEADING:
             self._stand_by(reason)
+            if isinstance(event, CanaryWritten):
+                self._give_up_lead()
+
+    # The group of daemons.
+
+    def _lead_thread(self, membership):
+        answered_at = self.now()
+
+        def answered(owns):
+            nonlocal answered_at
+            if membership == self._membership:
+                answered_at = self.now()
+                self._lead_is(owns)
+
+        while membership == self._membership:
+            session = self.first_state.timers.takeover
+            self.link.request(self.cluster.lead_heartbeat, self, session, answered)
+            if self.now() - answered_at > session:
+                self._lead_is(False)
+            yield LEAD_HEARTBEAT_SECONDS * (0.9 + 0.2 * self.random.random())
+
+    def _lead_is(self, owns):
+        if owns != self._owns_lead:
+            self._owns_lead = owns
+            self.mailbox.put("lead", LeadChanged(owns=owns), last=True)
+
+    def _give_up_lead(self):
+        if self._membership % 2:
+            self._membership += 1
+            self._owns_lead = False
+            self.link.request(self.cluster.leave_lead, self)
+        self.leadership = self.leadership.after(LeadChanged(owns=False))
+
+    def _unread_for_long(self):
+        return self.now() - self._read_at >= self.leadership.patience
 
     def _tick(self):
         if self.state is None:
-            if self.leadership.phase is LeadPhase.STANDING_BY:
-                reached = ReadUntil(asked_at=self.now())
-                self._when_read(SIGNED, lambda: self.mailbox.put("read until", reached, last=True))
+            now = self.now()
+            standing_by = self.leadership.phase is LeadPhase.STANDING_BY
+            if standing_by and now - self._ends_asked_at >= self.interval:
+                self._ends_asked_at = now
+                reached = ReadUntil(asked_at=now)
+                yield from self._when_read(
+                    SIGNED, lambda: self.mailbox.put("read until", reached, last=True)
+                )
+            if standing_by and self._membership % 2 and self._unread_for_long():
+                self._give_up_lead()
             return
         for partition, sent_at in list(self._written.items()):
             written = CanaryWritten(partition=partition, sent_at=sent_at)
@@ -205,13 +274,13 @@ class PlannerProcess(Process):
         if self.state is None:
             return
         if not self._recovery_asked:
-            self._recovery_asked = True
-            self._when_read(KINDS, self._recover)
+            self._recovery_asked = yield from self._when_read(KINDS, self.intake.recover)
+        if not self.leading and self._unread_for_long():
+            self.leadership = self.leadership.deposed()
+            self._stand_by("it cannot read")
+            self._give_up_lead()
+            return
         yield from self._plan(Ticked(budget=ONE_PLAN))
-
-    def _recover(self):
-        if self.state is not None:
-            self.intake.recover()
 
     def _take_over(self):
         leader = self.leadership.leader
@@ -220,9 +289,11 @@ class PlannerProcess(Process):
         self._term += 1
         self._recovery_asked = False
         self._producer_epoch = None
+        self._read_at = self.now()
         self.world.trace(self, "takes over")
         while self._producer_epoch is None:
-            answer = yield from self._ask(self.cluster.initialise, self)
+            self._requests += 1
+            answer = yield from self._ask(self.cluster.initialise, self, self._requests)
             if answer:
                 [self._producer_epoch] = answer
 
@@ -255,6 +326,7 @@ class PlannerProcess(Process):
         self._term += 1
         self.leading = False
         self.state = None
+        self._read_at = self.now()
 
     def _perform(self, effect):
         match effect:
@@ -317,11 +389,11 @@ class PlannerProcess(Process):
 
     # Transactions.
 
-    def _ask(self, action, *args):
+    def _ask(self, action, *args, timeout=PUBLISH_TIMEOUT_SECONDS):
         """Send a request and wait; the answer is a list, and empty after the timeout."""
         answer = []
         self.link.request(action, *args, answer.append)
-        deadline = self.scheduler.now + PUBLISH_TIMEOUT_SECONDS
+        deadline = self.scheduler.now + timeout
         while not answer and self.scheduler.now < deadline:
             yield 0.01 + 0.02 * self.random.random()
         return answer
@@ -329,7 +401,8 @@ class PlannerProcess(Process):
     def _publish(self, records):
         """Publish until the brokers have taken it, as the daemon does.
 
-        A commit of unknown outcome is repeated until it is known, and then the records again.
+        A commit of unknown outcome is repeated until it is known, and then the records again. What
+        may stand in the log without a commit is aborted before the next transaction begins.
         """
         rows = [(kind, record.key, self.world.as_value(record)) for kind, record in records]
         while True:
@@ -338,9 +411,7 @@ class PlannerProcess(Process):
                 self.cluster.begin, self, self._producer_epoch, self._requests, rows
             )
             if not answer:
-                # The records may stand in the log; the transaction is aborted before the next.
-                self.link.request(self.cluster.abort, self._producer_epoch, self._requests)
-                yield 0.2
+                yield from self._abort()
                 continue
             [transaction] = answer
             if transaction is None:
@@ -354,3 +425,14 @@ class PlannerProcess(Process):
             if outcome == ["committed"] and not again:
                 return
             yield 0.05
+
+    def _abort(self):
+        """Abort what was begun, as `Publisher` does: nothing else is sent before the answer."""
+        answer = []
+        while not answer:
+            yield 0.05
+            answer = yield from self._ask(
+                self.cluster.abort, self, self._producer_epoch, self._requests
+            )
+        if answer == ["fenced"]:
+            raise FencedPlannerError
