@@ -1,15 +1,13 @@
-"""`levelwind rebalance`: an operator's request for a new plan, written to the control topic."""
+"""`levelwind rebalance`: an operator's request for a new plan, audited as any other order."""
 
 from __future__ import annotations
 
-import getpass
-import os
 from typing import TYPE_CHECKING
 
-from assignors.protocol.records import OperatorRecord
 from daemon.errors import NotFoundError
 from daemon.inspection.group_view import find_group, read_views
-from daemon.kafka.record_writer import outgoing, write
+from daemon.levers.acting import records_of, write_order
+from daemon.levers.orders import Operator, OperatorOrder
 from daemon.wall_clock import now_ms
 
 if TYPE_CHECKING:
@@ -20,7 +18,8 @@ def request_rebalance(settings: Settings, group: str, reason: str) -> None:
     """Request a new plan for a group.
 
     Raises:
-        NotFoundError: levelwind does not plan for such a group, so no plan would follow.
+        NotFoundError: levelwind does not plan for such a group, so no plan would follow; or the
+            cluster has no audit trail yet.
         ClusterUnavailableError: the cluster does not answer, or did not acknowledge the request
             in time.
     """
@@ -32,16 +31,7 @@ def request_rebalance(settings: Settings, group: str, reason: str) -> None:
         raise NotFoundError(
             f"group {group!r} is watched, but none of its consumers follows plans: nothing to plan"
         )
-    record = OperatorRecord(
-        group=group, at=now_ms(), by=_user_name(), action="rebalance", reason=reason
-    )
-    records = outgoing(settings.topics, "control", record, partitions=1)
-    write(settings.client(), records, timeout=settings.topic.timeout)
-
-
-def _user_name() -> str:
-    """Name of the user that runs the command; the user id in a container without user names."""
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return str(os.getuid())
+    order = OperatorOrder(action="rebalance", group=group)
+    operator, at = Operator.of_command_line(), now_ms()
+    request = records_of(settings, order, operator, at, reason)
+    write_order(settings, order, operator, at, reason, request)

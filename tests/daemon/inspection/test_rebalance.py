@@ -6,8 +6,9 @@ from confluent_kafka import Producer
 
 from assignors.protocol.records import OperatorRecord, encode
 from daemon.cli.main import main
-from daemon.inspection import rebalance
+from daemon.decisions.encoding import assemble
 from daemon.kafka.topic_reader import read_to_end
+from daemon.levers import orders
 from levelwind_testing.records import lag, member
 
 
@@ -15,9 +16,9 @@ def test_a_user_without_a_name_is_named_by_number(monkeypatch):
     def nameless():
         raise KeyError("getpwuid(): uid not found: 1000710000")
 
-    monkeypatch.setattr(rebalance.getpass, "getuser", nameless)
-    monkeypatch.setattr(rebalance.os, "getuid", lambda: 1000710000)
-    assert rebalance._user_name() == "1000710000"
+    monkeypatch.setattr(orders.getpass, "getuser", nameless)
+    monkeypatch.setattr(orders.os, "getuid", lambda: 1000710000)
+    assert orders.user_name() == "1000710000"
 
 
 @pytest.mark.integration
@@ -51,3 +52,8 @@ def test_a_word_for_a_group_that_nobody_plans_is_refused_and_one_for_another_is_
     (word,) = [entry.record for entry in read_to_end(client_config, topics, ["control"])]
     assert isinstance(word, OperatorRecord)
     assert (word.group, word.reason) == ("managed", "deploy")
+    parts = [entry.record for entry in read_to_end(client_config, topics, ["decisions"])]
+    (order,) = assemble(parts)
+    assert (order.outcome, order.cause, order.group) == ("ordered", "rebalance", "managed")
+    assert (order.body["reason"], order.body["by"]) == ("deploy", word.by)
+    assert order.at == word.at

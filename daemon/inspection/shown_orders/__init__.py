@@ -1,0 +1,1 @@
+"""What operators read of orders, previews and decisions."""

@@ -1,0 +1,1 @@
+"""Operators' orders, the same for the command line and the API: checked, previewed, and written."""
