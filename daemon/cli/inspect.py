@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 import click
 
@@ -12,48 +12,75 @@ from daemon.errors import NotFoundError
 from daemon.wall_clock import now_ms
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
+
+Command = TypeVar("Command", bound="Callable[..., Any]")
+
+
+def table_options(command: Command) -> Command:
+    """Add the options of commands that show groups: format, order, and repetition."""
+    for option in (
+        click.option(
+            "--watch",
+            type=click.FloatRange(min=0.5),
+            metavar="SECONDS",
+            help="Show it again every so many seconds, until Ctrl-C.",
+        ),
+        click.option(
+            "--sort",
+            type=click.Choice(["name", "lag"]),
+            default="name",
+            show_default=True,
+            help="Order of the partitions: by topic and number, or the largest lag first.",
+        ),
+        click.option(
+            "--format",
+            "form",
+            type=click.Choice(["table", "json", "csv", "text"]),
+            default="table",
+            show_default=True,
+            help="Format of the output; csv has a line for each partition, text is table.",
+        ),
+    ):
+        command = option(command)
+    return with_settings(command)
 
 
 @click.command(short_help="List the groups.")
-@with_settings
-@format_option
-def groups(config: Path | None, bootstrap: str | None, pairs: tuple[str, ...], form: str) -> None:
-    """List the groups with their members, lag and skew."""
-    from daemon.inspection.group_view import read_views  # noqa: PLC0415 - see the package
-    from daemon.inspection.tables import print_groups  # noqa: PLC0415 - see the package
+@click.option(
+    "--partitions",
+    is_flag=True,
+    help="Show the partitions of all groups, with the columns of kafka-consumer-groups.",
+)
+@table_options
+def groups(
+    partitions: bool,
+    config: Path | None,
+    bootstrap: str | None,
+    pairs: tuple[str, ...],
+    **shown: Any,
+) -> None:
+    """List the groups with their members, lag and skew, or the partitions of all of them."""
+    from daemon.inspection.show import show_groups, watching  # noqa: PLC0415 - see the package
 
     settings = read_settings(config, bootstrap, pairs)
-    views = read_views(settings)
-    if form == "json":
-        for view in views.values():
-            click.echo(json.dumps(view.summary(), sort_keys=True))
-    elif views:
-        print_groups(views.values())
-    if not any(view.lags for view in views.values()):
-        click.echo(
-            f"{settings.topics.lag} holds no lag yet: the pipeline has published nothing. "
-            "Groups are listed once `levelwind run` has read their commits.",
-            err=True,
-        )
+    for _ in watching(shown.pop("watch"), clear=shown["form"] == "table"):
+        show_groups(settings, partitions=partitions, **shown)
 
 
 @click.command(short_help="Show one group.")
 @click.argument("group")
-@with_settings
-@format_option
+@table_options
 def describe(
-    group: str, config: Path | None, bootstrap: str | None, pairs: tuple[str, ...], form: str
+    group: str, config: Path | None, bootstrap: str | None, pairs: tuple[str, ...], **shown: Any
 ) -> None:
-    """Show one group: plan, members, and lag and racks of each partition."""
-    from daemon.inspection.group_view import find_group, read_views  # noqa: PLC0415 - see the package
-    from daemon.inspection.tables import print_group  # noqa: PLC0415 - see the package
+    """Show one group: plan, levers, members, and partitions as kafka-consumer-groups does."""
+    from daemon.inspection.show import show_group, watching  # noqa: PLC0415 - see the package
 
-    view = find_group(read_views(read_settings(config, bootstrap, pairs)), group)
-    if form == "json":
-        click.echo(json.dumps(view.as_json(), sort_keys=True))
-    else:
-        print_group(view, now=now_ms())
+    settings = read_settings(config, bootstrap, pairs)
+    for _ in watching(shown.pop("watch"), clear=shown["form"] == "table"):
+        show_group(settings, group, **shown)
 
 
 @click.command(short_help="Request a new plan for a group.")

@@ -211,9 +211,9 @@ def _scan(
                 if error is None and message.offset() < scans[partition].end:
                     scans[partition].add(_raw_record(message))
                 elif error is not None and not is_partition_end(error):
-                    raise ClusterUnavailableError(
-                        f"{partition[0]}/{partition[1]} cannot be read: {error.str()}"
-                    )
+                    # An error of the client as a whole names no topic.
+                    name = f"{partition[0]}/{partition[1]}" if partition[0] else "the topics"
+                    raise ClusterUnavailableError(f"{name} cannot be read: {error.str()}")
     finally:
         consumer.close()
     return scans

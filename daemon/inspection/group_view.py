@@ -17,13 +17,17 @@ from assignors.protocol.records import (
     LagRecord,
     MemberAssignment,
     MemberRecord,
+    PlanShard,
+    ProxyRecord,
     SpeedRecord,
     Tombstone,
     TopicRecord,
     TriggerRecord,
 )
 from assignors.protocol.records.reassembly import Reassembly
+from assignors.protocol.records.shards import planned_assignments
 from daemon.console import status
+from daemon.control.watched.lag_owners import EQUAL_CAPACITY, member_racks_in, owners_in
 from daemon.errors import NotFoundError
 from daemon.kafka.topic_reader import ConsumedRecord, read_to_end
 
@@ -53,6 +57,10 @@ class GroupView:
     brokers: Mapping[int, BrokerRecord] = field(default_factory=dict)
     """All brokers by id; shared by all groups."""
     plan: GroupRecord | None = None
+    plan_shards: dict[int, PlanShard] = field(default_factory=dict)
+    """Shares of a plan whose members have no records of their own, by the shards' numbers."""
+    proxy: ProxyRecord | None = None
+    """How the leader proxy stands to the group, when that last changed."""
     lags: dict[str, LagRecord] = field(default_factory=dict)
     learned: SpeedRecord | None = None
     """The members' learned speeds."""
@@ -66,7 +74,14 @@ class GroupView:
     def empty(self) -> bool:
         """Whether no record of the group is left."""
         records = (self.plan, self.lags, self.learned, self.triggers, self.members, self.assigned)
-        return not any(records)
+        return not any((*records, self.plan_shards))
+
+    @property
+    def watched(self) -> bool:
+        """Whether the group subscribes, so that lag records alone name its members."""
+        if self.plan is not None:
+            return self.plan.mode != "managed"
+        return not self.assigned and not self.members
 
     @property
     def lag(self) -> int:
@@ -96,11 +111,14 @@ class GroupView:
         """The lag of the group and of each active member."""
         from daemon.control.snapshot import group_lag  # noqa: PLC0415 - it imports NumPy
 
-        capacity = {
-            instance: record.capacity
-            for (instance, _), record in self.assigned.items()
-            if record.state == "active"
-        }
+        if self.watched:
+            capacity = dict.fromkeys(sorted(self.racks()), EQUAL_CAPACITY)
+        else:
+            capacity = {
+                instance: record.capacity
+                for (instance, _), record in self.assigned.items()
+                if record.state == "active"
+            }
         return group_lag(self.current_lags(), self.owners(), capacity, self.speeds())
 
     def speeds(self) -> dict[str, float]:
@@ -113,17 +131,49 @@ class GroupView:
         """Shares of the partitions read from another rack: nominal, and as brokers let members."""
         from daemon.control.gain.cross_rack import cross_rack_shares  # noqa: PLC0415 - as above
 
-        racks = {instance: record.rack for (instance, _), record in self.assigned.items()}
-        return cross_rack_shares(self.owners(), racks, self.topics, self.brokers)
+        return cross_rack_shares(self.owners(), self.racks(), self.topics, self.brokers)
+
+    def racks(self) -> dict[str, str | None]:
+        """Rack of each member, by instance."""
+        if self.watched:
+            return member_racks_in(self.current_lags())
+        return {instance: record.rack for (instance, _), record in self.assigned.items()}
 
     def owners(self) -> dict[tuple[str, int], str]:
         """The instance that owns each partition, or may still own it."""
+        if self.watched:
+            return owners_in(self.current_lags())
         return {
             partition: instance
             for (instance, _), record in self.assigned.items()
             if record.state == "active"
             for partition in ranges.pairs(record.assigned)
         }
+
+    def planned(self) -> dict[tuple[str, int], str] | None:
+        """The instance that the plan of a watched group gives each partition; None without one."""
+        if self.plan is None:
+            return None
+        shares = planned_assignments(self.plan, self.plan_shards)
+        if shares is None:
+            return None
+        return {
+            partition: instance
+            for instance, share in shares.items()
+            for partition in ranges.pairs(share)
+        }
+
+    def planned_figures(self) -> dict[str, int] | None:
+        """How far a watched group is as planned; None where no plan states an assignment.
+
+        `partitions` are those of the plan, `as_planned` those that their planned member owns.
+        """
+        planned = self.planned()
+        if planned is None:
+            return None
+        owners = self.owners()
+        as_planned = sum(owners.get(partition) == member for partition, member in planned.items())
+        return {"partitions": len(planned), "as_planned": as_planned}
 
     def member_lags(self) -> Mapping[str, int]:
         """Records that each active member still has to read, by instance."""
@@ -147,73 +197,9 @@ class GroupView:
             "lag": measured.total if lags else None,  # no sample yet
             "drain_seconds": measured.drain_seconds,
             "skew": measured.skew,
+            "planned": self.planned_figures(),
             "triggers": sorted(self.triggers),
         }
-
-    def as_json(self) -> dict[str, object]:
-        """Everything that `levelwind describe` shows."""
-        measured, speeds = self.measured(), self.speeds()
-        lags, loads = measured.members, measured.loads
-        return {
-            **self.summary(),
-            "load": None if measured.drain is None else measured.drain.as_json(),
-            "cross_rack": self.cross_rack()._asdict(),
-            "leader_only_brokers": self.leader_only_brokers,
-            "plan": self.plan.value() if self.plan else None,
-            "trigger": {kind: record.value() for kind, record in self.triggers.items()},
-            "member": [
-                {
-                    "instance": instance,
-                    "incarnation": incarnation,
-                    "state": record.state,
-                    "rack": record.rack,
-                    "capacity": record.capacity,
-                    "assigned": ranges.texts(record.assigned),
-                    "pending": ranges.texts(record.pending),
-                    "revoking": ranges.texts(record.revoking),
-                    "acked_epoch": announced.acked_epoch if announced else None,
-                    "member_epoch": record.member_epoch,
-                    "lag": lags.get(instance),
-                    "load_seconds": loads.get(instance),
-                    "speed": speeds.get(instance),
-                }
-                for (instance, incarnation), record in sorted(self.assigned.items())
-                for announced in (self.members.get((instance, incarnation)),)
-            ],
-            "partition": self.partitions(),
-        }
-
-    def partitions(self) -> list[dict[str, object]]:
-        """One row for each partition: owner, offsets, lag and racks."""
-        owners = self.owners()
-        return [
-            {
-                "topic": topic,
-                "partition": number,
-                "owner": owners.get((topic, number)),
-                "committed": record.committed[number] if record.committed[number] >= 0 else None,
-                "end": record.end[number] if record.end[number] >= 0 else None,
-                "lag": record.lag[number],
-                "note": lag_note(record, number),
-                "racks": list(record.racks[number]),
-                "at": record.at,
-            }
-            for topic, record in sorted(self.current_lags().items())
-            for number in range(len(record.lag))
-        ]
-
-
-def lag_note(record: LagRecord, number: int) -> str | None:
-    """What is to be known beside the lag of a partition; None: nothing."""
-    if record.unclaimed is not None and record.unclaimed[number] >= 0:
-        return f"unclaimed: {record.unclaimed[number]:,} records by the reset policy"
-    if number in record.reset:
-        return "commit beyond the log: by the reset policy"
-    if number in record.stale:
-        return "sample older than the commit"
-    if record.committed[number] < 0 and record.lag[number]:
-        return "no commit: by the reset policy"
-    return "upper bound: may count aborted records" if number in record.lag_upper_bound else None
 
 
 class GroupViews:
@@ -239,15 +225,14 @@ class GroupViews:
                 self._deleted_topics.add(str(topic))
             case GroupRecord(group=group) as plan:
                 self._view(group).plan = plan
+            case ProxyRecord(group=group) as standing:
+                self._view(group).proxy = standing
             case LagRecord() | SpeedRecord() as measured:
                 self._measure(measured)
             case TriggerRecord(group=group) as trigger:
                 self._view(group).triggers[trigger.kind] = trigger
-            case MemberRecord(group=group) as member:
-                self._view(group).members[member.instance, member.incarnation] = member
-            case MemberAssignment(group=group) as assignment:
-                key = (assignment.instance, assignment.incarnation)
-                self._view(group).assigned[key] = assignment
+            case MemberRecord() | MemberAssignment() | PlanShard() as part:
+                self._add(part)
             case Tombstone(key=ended) if len(ended) > 1 and kind in KINDS:
                 self._drop(kind, [str(part) for part in ended])
             case _:
@@ -260,11 +245,24 @@ class GroupViews:
         else:
             view.learned = record
 
+    def _add(self, part: MemberRecord | MemberAssignment | PlanShard) -> None:
+        view = self._view(part.group)
+        if isinstance(part, PlanShard):
+            view.plan_shards[part.shard] = part
+        elif isinstance(part, MemberRecord):
+            view.members[part.instance, part.incarnation] = part
+        else:
+            view.assigned[part.instance, part.incarnation] = part
+
     def _drop(self, kind: TopicKind, key: list[str]) -> None:
         view = self._view(key[1])
         match kind, key:
             case "assignments", ["g", _]:
                 view.plan = None
+            case "assignments", ["proxy", _]:
+                view.proxy = None
+            case "assignments", ["p", _, shard]:
+                view.plan_shards.pop(int(shard), None)
             case "lag", ["speed", _]:
                 view.learned = None
             case "lag", [_, _, topic]:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from assignors.protocol import partition_ranges as ranges
 from daemon.console import age_text, borderless_table, stdout_console
+from daemon.inspection.group_rows import member_rows, partition_rows
+from daemon.inspection.offset_rows import offset_rows, offset_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from assignors.problem.drain import DrainFigures
     from daemon.inspection.group_view import GroupView
+    from daemon.proxy.wire.group_requests import DescribedMember
 
 
 WHOLE_FROM_SECONDS = 100
@@ -71,6 +73,8 @@ def load_lines(drain: DrainFigures | None) -> Iterator[str]:
 
 def print_groups(views: Iterable[GroupView]) -> None:
     """Print the groups, the one with the largest lag first."""
+    rows = [(view, view.summary()) for view in sorted(views, key=lambda v: (-v.lag, v.name))]
+    planned = any(row["planned"] for _, row in rows)
     table = borderless_table(
         ("GROUP", False),
         ("MODE", False),
@@ -81,10 +85,10 @@ def print_groups(views: Iterable[GroupView]) -> None:
         ("LAG", True),
         ("DRAIN", True),
         ("SKEW", True),
+        *([("AS PLANNED", True)] if planned else []),
         ("TRIGGERS", False),
     )
-    for view in sorted(views, key=lambda v: (-v.lag, v.name)):
-        row = view.summary()
+    for view, row in rows:
         table.add_row(
             view.name,
             str(row["mode"]),
@@ -95,17 +99,30 @@ def print_groups(views: Iterable[GroupView]) -> None:
             f"{view.lag:,}" if view.current_lags() else "-",
             seconds_text(row["drain_seconds"]),
             "-" if view.skew is None else f"{view.skew:.2f}",
+            *([_planned_text(row["planned"])] if planned else []),
             ", ".join(sorted(view.triggers)) or "-",
         )
     stdout_console().print(table)
 
 
-def print_group(view: GroupView, now: int) -> None:
+def _planned_text(figures: object) -> str:
+    return f"{figures['as_planned']}/{figures['partitions']}" if isinstance(figures, dict) else "-"
+
+
+def print_group(
+    view: GroupView,
+    now: int,
+    described: Mapping[str, DescribedMember] | None = None,
+    *,
+    by_lag: bool = False,
+) -> None:
     """Print the plan, triggers, members and partitions of one group.
 
     Args:
         view: the group.
         now: the time, in milliseconds since the epoch.
+        described: its members as the brokers describe them, by instance or else by member id.
+        by_lag: whether the partitions with the largest lag come first.
     """
     from rich.text import Text  # noqa: PLC0415 - see daemon.console
 
@@ -125,6 +142,10 @@ def print_group(view: GroupView, now: int) -> None:
             f"plan {plan.plan_id} (epoch {plan.group_epoch}) by {plan.strategy}, "
             f"because of {plan.cause}, {ago} ago"
         )
+        if planned := planned_line(view):
+            console.print(planned, soft_wrap=True)
+        if proxy := proxy_line(view, now):
+            console.print(proxy, soft_wrap=True)
         for name in sorted({*(plan.before or {}), *(plan.after or {})}):
             before, after = (plan.before or {}).get(name), (plan.after or {}).get(name)
             console.print(f"  {name:20} {figure_text(before)} → {figure_text(after)}")
@@ -149,61 +170,78 @@ def print_group(view: GroupView, now: int) -> None:
         console.print(f"trigger {kind}, active for {active_for}: {words}", soft_wrap=True)
     console.print(_member_table(view))
     if view.lags:
-        console.print(_partition_table(view))
+        console.print(_partition_table(view, described, by_lag=by_lag))
+
+
+def planned_line(view: GroupView) -> str | None:
+    """How far a watched group is as planned, in words; None where no plan states an assignment."""
+    figures = view.planned_figures()
+    if figures is None or view.plan is None:
+        return None
+    shares = f"{figures['as_planned']:,} of {figures['partitions']:,} planned partitions"
+    if view.plan.mode == "advisory":
+        return f"{view.plan.mode}: nobody applies the plan; {shares} are where it recommends"
+    return f"{view.plan.mode}: {shares} are with their planned members"
+
+
+def proxy_line(view: GroupView, now: int) -> str | None:
+    """How the leader proxy stands to a group, in words; None where none is to lead it."""
+    if view.plan is None or view.plan.mode != "proxy":
+        return None
+    if view.proxy is None:
+        return "leader proxy: not in the group yet"
+    lasted = age_text(max(now - view.proxy.at, 0) / 1000)
+    reason = f": {view.proxy.reason}" if view.proxy.reason else ""
+    return f"leader proxy: {view.proxy.standing} for {lasted}{reason}"
 
 
 def _member_table(view: GroupView) -> Table:
-    measured, speeds = view.measured(), view.speeds()
+    watched = view.watched
     table = borderless_table(
         ("MEMBER", False),
         ("RACK", False),
-        ("STATE", False),
-        ("ASSIGNED", False),
-        ("PENDING", False),
-        ("REVOKING", False),
+        *(
+            [("OWNED", False), ("PLANNED", False)]
+            if watched
+            else [("STATE", False), ("ASSIGNED", False), ("PENDING", False), ("REVOKING", False)]
+        ),
         ("LAG", True),
         ("LOAD", True),
         ("SPEED", True),
     )
-    for (instance, _), record in sorted(view.assigned.items()):
+    parts = ("owned", "planned") if watched else ("assigned", "pending", "revoking")
+    for row in member_rows(view):
+        speed = row["speed"]
         table.add_row(
-            instance,
-            record.rack or "-",
-            record.state,
-            *(_ranges_text(parts) for parts in (record.assigned, record.pending, record.revoking)),
-            f"{measured.members.get(instance, 0):,}",
-            seconds_text(measured.loads.get(instance)),
-            f"{speeds[instance]:,.0f}/s" if instance in speeds else "-",
+            str(row["instance"]),
+            str(row["rack"] or "-"),
+            *([] if watched else [str(row["state"])]),
+            *(_ranges_text(row[part]) for part in parts),
+            f"{row['lag'] or 0:,}",
+            seconds_text(row["load_seconds"]),
+            f"{speed:,.0f}/s" if isinstance(speed, float) else "-",
         )
     return table
 
 
-def _partition_table(view: GroupView) -> Table:
-    rows = view.partitions()
-    noted = any(row["note"] for row in rows)
-    table = borderless_table(
-        ("TOPIC", False),
-        ("PARTITION", True),
-        ("OWNER", False),
-        ("COMMITTED", True),
-        ("END", True),
-        ("LAG", True),
-        ("RACKS", False),
-        *([("NOTE", False)] if noted else []),
-    )
-    for row in rows:
-        racks = row["racks"]
-        table.add_row(
-            str(row["topic"]),
-            str(row["partition"]),
-            str(row["owner"] or "-"),
-            _offset_text(row["committed"]),
-            _offset_text(row["end"]),
-            _offset_text(row["lag"]),
-            ",".join(racks) if isinstance(racks, list) and racks else "-",
-            *([str(row["note"] or "-")] if noted else []),
-        )
-    return table
+def _partition_table(
+    view: GroupView, described: Mapping[str, DescribedMember] | None, *, by_lag: bool
+) -> Table:
+    """Return the columns of `kafka-consumer-groups`, and what else is known of a partition."""
+    rows = offset_rows(view, described, by_lag=by_lag)
+    known = {(row["topic"], row["partition"]): row for row in partition_rows(view)}
+    found = [known.get((row.topic, row.partition), {}) for row in rows]
+    extras = {
+        "PLANNED": [str(row.get("planned") or "-") for row in found],
+        "REPLICA-RACKS": [_racks_text(row.get("racks")) for row in found],
+        "NOTE": [str(row.get("note") or "-") for row in found],
+    }
+    shown = {name: column for name, column in extras.items() if set(column) - {"-"}}
+    return offset_table(rows, shown)
+
+
+def _racks_text(racks: object) -> str:
+    return ",".join(racks) if isinstance(racks, list) and racks else "-"
 
 
 def figure_text(value: float | None) -> str:
@@ -218,9 +256,8 @@ def seconds_text(value: object) -> str:
     return f"{value:,.1f} s" if value < WHOLE_FROM_SECONDS else f"{value:,.0f} s"
 
 
-def _offset_text(value: object) -> str:
-    return f"{value:,}" if isinstance(value, int) else "-"
-
-
-def _ranges_text(partitions: ranges.Partitions) -> str:
-    return " ".join(f"{topic}:{text}" for topic, text in ranges.texts(partitions).items()) or "-"
+def _ranges_text(texts: object) -> str:
+    """Partitions by topic, as texts of ranges; - where there are none."""
+    if not isinstance(texts, dict):
+        return "-"
+    return " ".join(f"{topic}:{text}" for topic, text in texts.items()) or "-"

@@ -59,8 +59,9 @@ class FullOnceAndNarrow:
     def __init__(self):
         self.full, self.sent, self.waited, self.flushed = True, [], 0, False
 
-    def produce(self, topic, value, _key, *, partition, on_delivery):
+    def produce(self, topic, value, _key, *, partition, headers, on_delivery):
         assert 0 <= partition < 4
+        assert (value is None) == (headers == [])
         if self.full:
             self.full = False
             raise BufferError("Local: Queue full")

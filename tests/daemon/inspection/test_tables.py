@@ -1,18 +1,23 @@
 """What people are shown of groups: whole names, whatever is in them, and triggers in words."""
 
+from dataclasses import replace
+
 import pytest
 
 from assignors.protocol import partition_ranges as ranges
 from assignors.protocol.records import (
     BrokerRecord,
     MemberSpeed,
+    ProxyRecord,
     RackChange,
     RacksEvidence,
     SpeedRecord,
     Tombstone,
     TriggerRecord,
 )
+from assignors.protocol.records.cutting import cut_assignments
 from daemon.errors import NotFoundError
+from daemon.inspection.group_rows import group_json
 from daemon.inspection.group_view import GroupViews, find_group
 from daemon.inspection.tables import describe_trigger, figure_text, print_group, print_groups
 from levelwind_testing import records
@@ -93,6 +98,116 @@ def test_a_trigger_is_described_in_words(evidence, words):
     assert describe_trigger(evidence.value(), seconds=30.0) == words
 
 
+def subscribed(mode, *, owner, planned, shard_epoch=1):
+    """A group that subscribes, with members a and b in two racks, and its plan."""
+    measured = records.lag(
+        60,
+        20,
+        10,
+        group="g",
+        members=("a", "b"),
+        member_racks=("east", None),
+        owner=owner,
+    )
+    shares = {name: {"t": tuple(numbers)} for name, numbers in planned.items()}
+    shards, cut = cut_assignments("g", shard_epoch, shares)
+    head = replace(records.plan(), mode=mode, assignments=cut)
+    return [("lag", measured), *(("assignments", record) for record in (*shards, head))]
+
+
+@pytest.mark.parametrize(
+    ("standing", "reason", "shown"),
+    [
+        (None, "", "leader proxy: not in the group yet"),
+        ("waiting for the lead", "", "leader proxy: waiting for the lead for 1 s"),
+        ("backing off", "no layout of 't'", "leader proxy: backing off for 1 s: no layout of 't'"),
+    ],
+)
+def test_a_proxied_group_is_shown_with_how_the_proxy_stands_to_it(capsys, standing, reason, shown):
+    found = subscribed("proxy", owner=(0, 0, 1), planned={"a": [0, 1], "b": [2]})
+    if standing is not None:
+        record = ProxyRecord(group="g", at=1_000, planner_epoch=1, standing=standing, reason=reason)
+        found.append(("assignments", record))
+    (view,) = views(*found).values()
+    print_group(view, now=2_000)
+    assert shown in capsys.readouterr().out.splitlines()
+    gone = views(*found, ("assignments", Tombstone(("proxy", "g"))))
+    assert gone["g"].proxy is None
+
+
+def test_a_published_plan_is_shown_beside_what_the_members_own(capsys):
+    found = subscribed("published", owner=(0, 0, 1), planned={"a": [0], "b": [1], "c": [2]})
+    (view,) = views(*found).values()
+    print_groups([view, *views(("lag", lag("other"))).values()])
+    header, first, second = capsys.readouterr().out.splitlines()
+    assert header.endswith("AS PLANNED  TRIGGERS")
+    assert first.split()[-2:] == ["-", "-"]
+    assert second.split()[:6] == ["g", "published", "optimal", "1", "2", "1"]
+    assert second.split()[-2:] == ["1/3", "-"]
+    print_group(view, now=2_000)
+    shown = capsys.readouterr().out
+    assert "published: 1 of 3 planned partitions are with their planned members" in shown
+    rows = [line.split() for line in shown.splitlines()]
+    assert ["MEMBER", "RACK", "OWNED", "PLANNED", "LAG", "LOAD", "SPEED"] in rows
+    assert [row[:5] for row in rows if row and row[0] in "abc"] == [
+        ["a", "east", "t:0-1", "t:0", "80"],
+        ["b", "-", "t:2", "t:1", "10"],
+        ["c", "-", "-", "t:2", "0"],
+    ]
+    # Topic, partition, consumer and planned owner.
+    assert [[row[n] for n in (1, 2, 6, 12)] for row in rows if row[:2] == ["g", "t"]] == [
+        ["t", "0", "a", "a"],
+        ["t", "1", "a", "b"],
+        ["t", "2", "b", "c"],
+    ]
+    shown = group_json(view)
+    assert shown["planned"] == {"partitions": 3, "as_planned": 1}
+    assert shown["member"][0] | {"load_seconds": 0} == {
+        "instance": "a",
+        "rack": "east",
+        "owned": {"t": "0-1"},
+        "planned": {"t": "0"},
+        "lag": 80,
+        "load_seconds": 0,
+        "speed": None,
+    }
+    assert [row["planned"] for row in shown["partition"]] == ["a", "b", "c"]
+
+
+def test_an_advisory_plan_is_called_a_recommendation(capsys):
+    (view,) = views(*subscribed("advisory", owner=(0, 0, 1), planned={"a": [0, 2]})).values()
+    print_group(view, now=2_000)
+    assert (
+        "advisory: nobody applies the plan; 1 of 2 planned partitions are where it recommends"
+        in capsys.readouterr().out
+    )
+
+
+def test_a_plan_that_lacks_a_shard_shows_no_assignment(capsys):
+    found = subscribed("published", owner=(0, 0, 1), planned={"a": [0]}, shard_epoch=7)
+    (view,) = views(*found).values()
+    print_group(view, now=2_000)
+    assert "planned partitions" not in capsys.readouterr().out
+    assert group_json(view)["planned"] is None
+    group_views = GroupViews()
+    for kind, record in found[1:]:
+        group_views.apply(kind, record)
+    for key in (("p", "g", 0), ("g", "g")):
+        group_views.apply("assignments", Tombstone(key))
+    assert group_views.groups == {}
+
+
+def test_members_of_a_group_without_any_plan_are_those_that_own_its_partitions(capsys):
+    measured = records.lag(60, 20, group="g", members=("a", "b"), owner=(0, 1))
+    (view,) = views(("lag", measured)).values()
+    print_group(view, now=2_000)
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert [row[:5] for row in rows if row and row[0] in "ab"] == [
+        ["a", "-", "t:0", "-", "60"],
+        ["b", "-", "t:1", "-", "20"],
+    ]
+
+
 def test_an_active_trigger_is_shown_with_its_age(capsys):
     record = TriggerRecord(group="g", at=61_000, since=31_000, evidence=skew(), source={})
     (group,) = views(("lag", lag("g")), ("triggers", record)).values()
@@ -117,7 +232,7 @@ def test_a_cross_rack_share_is_called_nominal_where_brokers_serve_reads_from_lea
     assert "cross_rack is nominal: consumers fetch from leaders alone, since brokers 2 have" in (
         capsys.readouterr().out
     )
-    assert nominal.as_json()["leader_only_brokers"] == [2]
+    assert group_json(nominal)["leader_only_brokers"] == [2]
 
 
 def test_the_load_of_a_group_is_shown_in_seconds_with_its_parts(capsys):
@@ -136,9 +251,9 @@ def test_the_load_of_a_group_is_shown_in_seconds_with_its_parts(capsys):
     assert "load 4,340 s of the most loaded member, 4,340 s at best, 3,600 s for the group" in shown
     assert "60 records/s arrive, 50/s can be read; the busiest member needs 120% of its" in shown
     assert "cannot drain: it wants 2 members of today's speed" in shown
-    (row,) = view.as_json()["member"]
+    (row,) = group_json(view)["member"]
     assert (row["speed"], row["load_seconds"]) == (50.0, 4_340.0)
-    assert view.as_json()["load"]["members_wanted"] == 2
+    assert group_json(view)["load"]["members_wanted"] == 2
     print_groups([view])
     assert "4,340 s" in capsys.readouterr().out
     group_views.apply("lag", Tombstone(("speed", "g")))

@@ -20,6 +20,8 @@ class ToolRow:
     end: int | None
     lag: int | None
     owner: str | None
+    host: str | None = None
+    client_id: str | None = None
 
 
 def describe_group(bootstrap: str, group: str) -> dict[tuple[str, int], ToolRow]:
@@ -42,10 +44,16 @@ def describe_group(bootstrap: str, group: str) -> dict[tuple[str, int], ToolRow]
             committed=_number(row["CURRENT-OFFSET"]),
             end=_number(row["LOG-END-OFFSET"]),
             lag=_number(row["LAG"]),
-            owner=None if row["CONSUMER-ID"] == "-" else row["CONSUMER-ID"],
+            owner=_name(row["CONSUMER-ID"]),
+            host=_name(row["HOST"]),
+            client_id=_name(row["CLIENT-ID"]),
         )
         for row in rows
     }
+
+
+def _name(text: str) -> str | None:
+    return None if text == "-" else text
 
 
 def _number(text: str) -> int | None:

@@ -1,0 +1,133 @@
+"""Rows of one group: its members, its partitions, and how far they are as planned."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from assignors.protocol import partition_ranges as ranges
+from daemon.inspection.offset_rows import offset_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from assignors.protocol.partition_ranges import TopicPartition
+    from assignors.protocol.records import LagRecord
+    from daemon.inspection.group_view import GroupView
+    from daemon.proxy.wire.group_requests import DescribedMember
+
+
+def group_json(
+    view: GroupView, described: Mapping[str, DescribedMember] | None = None
+) -> dict[str, object]:
+    """Everything that `levelwind describe` shows.
+
+    Args:
+        view: the group.
+        described: its members as the brokers describe them, by instance or else by member id.
+    """
+    measured = view.measured()
+    return {
+        **view.summary(),
+        "load": None if measured.drain is None else measured.drain.as_json(),
+        "cross_rack": view.cross_rack()._asdict(),
+        "leader_only_brokers": view.leader_only_brokers,
+        "plan": view.plan.value() if view.plan else None,
+        "proxy": view.proxy.value() if view.proxy else None,
+        "trigger": {kind: record.value() for kind, record in view.triggers.items()},
+        "member": member_rows(view),
+        "partition": partition_rows(view),
+        "offsets": [row._asdict() for row in offset_rows(view, described)],
+    }
+
+
+def member_rows(view: GroupView) -> list[dict[str, object]]:
+    """One row for each member: of a managed group what it was granted, else what it owns."""
+    return watched_member_rows(view) if view.watched else managed_member_rows(view)
+
+
+def managed_member_rows(view: GroupView) -> list[dict[str, object]]:
+    """One row for each incarnation that the planner knows."""
+    measured, speeds = view.measured(), view.speeds()
+    return [
+        {
+            "instance": instance,
+            "incarnation": incarnation,
+            "state": record.state,
+            "rack": record.rack,
+            "capacity": record.capacity,
+            "assigned": ranges.texts(record.assigned),
+            "pending": ranges.texts(record.pending),
+            "revoking": ranges.texts(record.revoking),
+            "acked_epoch": announced.acked_epoch if announced else None,
+            "member_epoch": record.member_epoch,
+            "lag": measured.members.get(instance),
+            "load_seconds": measured.loads.get(instance),
+            "speed": speeds.get(instance),
+        }
+        for (instance, incarnation), record in sorted(view.assigned.items())
+        for announced in (view.members.get((instance, incarnation)),)
+    ]
+
+
+def watched_member_rows(view: GroupView) -> list[dict[str, object]]:
+    """One row for each member that owns a partition, or that the plan gives one."""
+    measured, speeds = view.measured(), view.speeds()
+    racks, owned = view.racks(), _by_member(view.owners())
+    planned = None if (plan := view.planned()) is None else _by_member(plan)
+    return [
+        {
+            "instance": instance,
+            "rack": racks.get(instance),
+            "owned": _texts(owned.get(instance)),
+            "planned": None if planned is None else _texts(planned.get(instance)),
+            "lag": measured.members.get(instance),
+            "load_seconds": measured.loads.get(instance),
+            "speed": speeds.get(instance),
+        }
+        for instance in sorted({*racks, *owned, *(planned or {})})
+    ]
+
+
+def _by_member(owners: dict[TopicPartition, str]) -> dict[str, set[TopicPartition]]:
+    shares: dict[str, set[TopicPartition]] = {}
+    for partition, member in owners.items():
+        shares.setdefault(member, set()).add(partition)
+    return shares
+
+
+def _texts(share: set[TopicPartition] | None) -> dict[str, str]:
+    return ranges.texts(ranges.by_topic(share or set()))
+
+
+def partition_rows(view: GroupView) -> list[dict[str, object]]:
+    """One row for each partition: owner, offsets, lag and racks; its planned owner if watched."""
+    owners, planned = view.owners(), view.planned()
+    return [
+        {
+            "topic": topic,
+            "partition": number,
+            "owner": owners.get((topic, number)),
+            **({} if planned is None else {"planned": planned.get((topic, number))}),
+            "committed": record.committed[number] if record.committed[number] >= 0 else None,
+            "end": record.end[number] if record.end[number] >= 0 else None,
+            "lag": record.lag[number],
+            "note": lag_note(record, number),
+            "racks": list(record.racks[number]),
+            "at": record.at,
+        }
+        for topic, record in sorted(view.current_lags().items())
+        for number in range(len(record.lag))
+    ]
+
+
+def lag_note(record: LagRecord, number: int) -> str | None:
+    """What is to be known beside the lag of a partition; None: nothing."""
+    if record.unclaimed is not None and record.unclaimed[number] >= 0:
+        return f"unclaimed: {record.unclaimed[number]:,} records by the reset policy"
+    if number in record.reset:
+        return "commit beyond the log: by the reset policy"
+    if number in record.stale:
+        return "sample older than the commit"
+    if record.committed[number] < 0 and record.lag[number]:
+        return "no commit: by the reset policy"
+    return "upper bound: may count aborted records" if number in record.lag_upper_bound else None

@@ -1,0 +1,98 @@
+"""Members of groups as the brokers describe them: their ids, hosts and client ids.
+
+Classic groups and those of KIP-848 are asked for in their own ways; a group whose members levelwind
+manages has none for the brokers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import click
+
+from assignors.protocol.partition_ranges import WireError
+from daemon.errors import LevelwindError
+from daemon.proxy.wire.broker_connection import (
+    ConnectionFailedError,
+    addresses,
+    find_coordinator,
+    open_connection,
+)
+from daemon.proxy.wire.client_security import client_security
+from daemon.proxy.wire.group_requests import (
+    NO_ERROR,
+    DescribeConsumerGroupRequest,
+    DescribeGroupRequest,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from daemon.config.settings import Settings
+    from daemon.proxy.wire.broker_connection import BrokerConnection
+    from daemon.proxy.wire.client_security import ClientSecurity
+    from daemon.proxy.wire.group_requests import DescribedMember
+
+CLIENT_ID = "levelwind-describe"
+
+Described = dict[str, dict[str, "DescribedMember"]]
+"""The members of each group, by `group.instance.id` or else by member id."""
+
+
+def described_members(settings: Settings, groups: Iterable[str]) -> Described:
+    """Return the members of groups as their coordinators describe them.
+
+    Where the brokers do not tell, a warning goes to standard error, and the members of that group
+    are missing: everything else about it is known from levelwind's topics.
+    """
+    names = list(groups)
+    if not names:
+        return {}
+    try:
+        bootstrap, security = addresses(settings.bootstrap), client_security(settings.client())
+    except LevelwindError as error:
+        click.echo(f"hosts and client ids are not known: {error}", err=True)
+        return {}
+    described, failures = asyncio.run(_describe(bootstrap, names, security))
+    if failures:
+        click.echo(
+            f"hosts and client ids of {len(failures)} groups are not known: {failures[0]}", err=True
+        )
+    return described
+
+
+async def _describe(
+    bootstrap: Sequence[tuple[str, int]], groups: list[str], security: ClientSecurity
+) -> tuple[Described, list[str]]:
+    connections: dict[tuple[str, int], BrokerConnection] = {}
+    described: Described = {}
+    failures: list[str] = []
+    try:
+        for group in groups:
+            try:
+                address = await find_coordinator(bootstrap, group, security, CLIENT_ID)
+                if address not in connections:
+                    connections[address] = await open_connection(*address, security, CLIENT_ID)
+                members = await _members(connections[address], group)
+            except (ConnectionFailedError, WireError, TimeoutError) as error:
+                failures.append(f"{group}: {error}")
+                continue
+            described[group] = {member.instance_id or member.id: member for member in members}
+    finally:
+        for connection in connections.values():
+            connection.close()
+    return described, failures
+
+
+async def _members(connection: BrokerConnection, group: str) -> tuple[DescribedMember, ...]:
+    if DescribeConsumerGroupRequest.KEY in connection.versions:
+        newer = await connection.ask(DescribeConsumerGroupRequest(group))
+        if newer.error == NO_ERROR:
+            members: tuple[DescribedMember, ...] = newer.members
+            return members
+    classic = await connection.ask(DescribeGroupRequest(group))
+    if classic.error != NO_ERROR:
+        raise ConnectionFailedError(f"the coordinator answers with error {classic.error}")
+    found: tuple[DescribedMember, ...] = classic.members
+    return found

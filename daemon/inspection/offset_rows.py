@@ -1,0 +1,206 @@
+"""Rows of partitions with the columns of `kafka-consumer-groups --describe`, and a few more.
+
+There is a row for each partition that somebody owns or has committed, and for each member that owns
+nothing, of classic groups, of those of KIP-848, of managed and of empty ones alike.
+"""
+
+from __future__ import annotations
+
+import csv
+import sys
+from typing import TYPE_CHECKING, NamedTuple
+
+from daemon.console import borderless_table, stdout_console
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from rich.table import Table
+
+    from assignors.protocol.records import LagRecord
+    from daemon.inspection.group_view import GroupView
+    from daemon.proxy.wire.group_requests import DescribedMember
+
+
+class OffsetRow(NamedTuple):
+    """One row; a field is None where there is nothing to say."""
+
+    group: str
+    topic: str | None
+    partition: int | None
+    current_offset: int | None
+    log_end_offset: int | None
+    lag: int | None
+    consumer_id: str | None
+    host: str | None
+    client_id: str | None
+    rack: str | None
+    local: bool | None
+    """Whether the member's rack holds a replica."""
+    seconds: float | None
+    """For how long the next record has waited."""
+
+    def texts(self) -> list[str]:
+        """Return the fields as the table shows them, `-` for nothing."""
+        return [_text(value) for value in self]
+
+
+COLUMNS = tuple(name.upper().replace("_", "-") for name in OffsetRow._fields)
+NUMBERS = frozenset({"PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG", "SECONDS"})
+
+
+class _Consumer(NamedTuple):
+    """A member as a row names it."""
+
+    consumer_id: str
+    host: str | None
+    client_id: str | None
+
+
+def offset_rows(
+    view: GroupView,
+    described: Mapping[str, DescribedMember] | None = None,
+    *,
+    by_lag: bool = False,
+) -> list[OffsetRow]:
+    """Return the rows of a group.
+
+    Args:
+        view: the group.
+        described: its members as the brokers describe them, by instance or else by member id.
+        by_lag: whether the rows with the largest lag come first; else by topic and partition.
+    """
+    known = described or {}
+    consumers = _consumers(view, known)
+    owners, racks = view.owners(), view.racks()
+    rows = []
+    busy = set()
+    for topic, record in sorted(view.current_lags().items()):
+        for number in range(len(record.lag)):
+            owner = owners.get((topic, number))
+            if owner is None and record.committed[number] < 0:
+                continue  # nobody reads it, and nobody has
+            busy.add(owner)
+            consumer = consumers.get(owner or "")
+            rack = racks.get(owner or "")
+            rows.append(_row(view.name, record, number, owner, consumer, rack))
+    for (topic, number), owner in sorted(owners.items()):
+        if topic not in view.lags:
+            busy.add(owner)
+            consumer = consumers.get(owner, _Consumer(owner, None, None))
+            rack = racks.get(owner)
+            rows.append(_bare(view.name, consumer, rack, topic=topic, partition=number))
+    for name, consumer in sorted(consumers.items()):
+        if name not in busy:
+            rows.append(_bare(view.name, consumer, racks.get(name)))
+    return largest_lag_first(rows) if by_lag else rows
+
+
+def largest_lag_first(rows: Iterable[OffsetRow]) -> list[OffsetRow]:
+    """Return rows by their lag; those without any come last."""
+    return sorted(rows, key=lambda row: -1 if row.lag is None else row.lag, reverse=True)
+
+
+def _consumers(view: GroupView, known: Mapping[str, DescribedMember]) -> dict[str, _Consumer]:
+    if view.watched:
+        return {
+            name: _Consumer(member.id, member.host or None, member.client_id or None)
+            for name, member in known.items()
+        }
+    return {
+        instance: _Consumer(f"{instance}/{incarnation}", None, instance)
+        for (instance, incarnation), record in sorted(view.assigned.items())
+        if record.state == "active"
+    }
+
+
+def _row(
+    group: str,
+    record: LagRecord,
+    number: int,
+    owner: str | None,
+    consumer: _Consumer | None,
+    rack: str | None,
+) -> OffsetRow:
+    committed, end = record.committed[number], record.end[number]
+    seconds = None if record.seconds is None else record.seconds[number]
+    local = None
+    if owner is not None and rack is not None and record.racks[number]:
+        local = rack in record.racks[number]
+    return OffsetRow(
+        group=group,
+        topic=record.topic,
+        partition=number,
+        current_offset=committed if committed >= 0 else None,
+        log_end_offset=end if end >= 0 else None,
+        lag=record.lag[number],
+        consumer_id=consumer.consumer_id if consumer else owner,
+        host=consumer.host if consumer else None,
+        client_id=consumer.client_id if consumer else None,
+        rack=rack,
+        local=local,
+        seconds=None if seconds is None else round(seconds, 1),
+    )
+
+
+def _bare(
+    group: str,
+    consumer: _Consumer,
+    rack: str | None,
+    *,
+    topic: str | None = None,
+    partition: int | None = None,
+) -> OffsetRow:
+    """Return the row of a member without partitions, or of a partition without a sample of lag."""
+    return OffsetRow(
+        group=group,
+        topic=topic,
+        partition=partition,
+        current_offset=None,
+        log_end_offset=None,
+        lag=None,
+        consumer_id=consumer.consumer_id,
+        host=consumer.host,
+        client_id=consumer.client_id,
+        rack=rack,
+        local=None,
+        seconds=None,
+    )
+
+
+def _text(value: object) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return str(value)
+
+
+def offset_table(rows: Iterable[OffsetRow], extras: Mapping[str, list[str]]) -> Table:
+    """Return the rows as a table.
+
+    Args:
+        rows: the rows.
+        extras: further columns by name, each with a text for every row.
+    """
+    columns = [(name, name in NUMBERS) for name in COLUMNS]
+    table = borderless_table(*columns, *((name, False) for name in extras))
+    for index, row in enumerate(rows):
+        table.add_row(*row.texts(), *(column[index] for column in extras.values()))
+    return table
+
+
+def print_offset_rows(rows: Iterable[OffsetRow]) -> None:
+    """Print the rows as a table."""
+    stdout_console().print(offset_table(rows, {}))
+
+
+def write_csv(rows: Iterable[OffsetRow]) -> None:
+    """Write the rows to standard output as CSV, with the columns in the first line.
+
+    A field without a value is empty.
+    """
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for row in rows:
+        writer.writerow(["" if value is None else _text(value) for value in row])

@@ -1,0 +1,108 @@
+"""`levelwind groups` and `levelwind describe`: what is read, and how it is shown."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from typing import TYPE_CHECKING, Literal
+
+import click
+
+from daemon.console import stdout_console
+from daemon.inspection.group_rows import group_json
+from daemon.inspection.group_view import find_group, read_views
+from daemon.inspection.live_members import described_members
+from daemon.inspection.offset_rows import (
+    largest_lag_first,
+    offset_rows,
+    print_offset_rows,
+    write_csv,
+)
+from daemon.inspection.shown_orders.order_text import lever_text
+from daemon.inspection.tables import print_group, print_groups
+from daemon.levers.acting import read_control
+from daemon.levers.preview import levers_in_force
+from daemon.wall_clock import now_ms
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from daemon.config.settings import Settings
+    from daemon.inspection.group_view import GroupView
+    from daemon.proxy.wire.group_requests import DescribedMember
+
+CLEAR_SCREEN = "\x1b[2J\x1b[H"
+"""Terminal control: clear the screen, and go to its first line."""
+
+Form = Literal["table", "json", "csv"]
+
+
+def watching(seconds: float | None, *, clear: bool) -> Iterator[None]:
+    """Yield once, or again and again until Ctrl-C.
+
+    Args:
+        seconds: pause between two times; None: once.
+        clear: whether to clear a terminal before each time but the first.
+    """
+    yield
+    while seconds is not None:
+        time.sleep(seconds)
+        if clear and sys.stdout.isatty():
+            click.echo(CLEAR_SCREEN, nl=False)
+        yield
+
+
+def show_groups(settings: Settings, *, partitions: bool, form: Form, sort: str) -> None:
+    """Show all groups: a line for each, or for each of their partitions."""
+    views = read_views(settings)
+    if partitions or form == "csv":
+        described = _described(settings, *views.values())
+        rows = [
+            row
+            for _, view in sorted(views.items())
+            for row in offset_rows(view, described.get(view.name))
+        ]
+        if sort == "lag":
+            rows = largest_lag_first(rows)
+        if form == "csv":
+            write_csv(rows)
+        elif form == "json":
+            for row in rows:
+                click.echo(json.dumps(row._asdict(), sort_keys=True))
+        else:
+            print_offset_rows(rows)
+    elif form == "json":
+        for view in views.values():
+            click.echo(json.dumps(view.summary(), sort_keys=True))
+    elif views:
+        print_groups(views.values())
+    if not any(view.lags for view in views.values()):
+        click.echo(
+            f"{settings.topics.lag} holds no lag yet: the pipeline has published nothing. "
+            "Groups are listed once `levelwind run` has read their commits.",
+            err=True,
+        )
+
+
+def show_group(settings: Settings, name: str, *, form: Form, sort: str) -> None:
+    """Show one group."""
+    view = find_group(read_views(settings), name)
+    described = _described(settings, view).get(name)
+    if form == "csv":
+        write_csv(offset_rows(view, described, by_lag=sort == "lag"))
+        return
+    levers = levers_in_force(read_control(settings), name)
+    if form == "json":
+        overridden = [lever.as_json() for lever in levers]
+        shown = group_json(view, described) | {"levers": overridden}
+        click.echo(json.dumps(shown, sort_keys=True))
+        return
+    print_group(view, now_ms(), described, by_lag=sort == "lag")
+    for lever in levers:
+        stdout_console().print(f"lever: {lever_text(lever)}", soft_wrap=True)
+
+
+def _described(settings: Settings, *views: GroupView) -> dict[str, dict[str, DescribedMember]]:
+    """Return the members of the groups that the brokers know; managed ones have none for them."""
+    return described_members(settings, [view.name for view in views if view.watched])
