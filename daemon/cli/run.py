@@ -1,12 +1,16 @@
-"""Commands that run until they are stopped: the daemon, local brokers, the demo."""
+"""Commands that run until they are stopped: the daemon, the pipeline, local brokers, the demo."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from daemon.cli.options import format_option, read_settings, with_settings
+
+if TYPE_CHECKING:
+    from daemon.config.settings import Settings
 
 
 @click.command(short_help="Run the daemon.")
@@ -29,13 +33,59 @@ def run(
     log_level: str | None,
 ) -> None:
     """Run the daemon: the observer, the pipeline and the planner, until it is stopped."""
-    from daemon.service.startup import run as run_daemon  # noqa: PLC0415 - see the package
+    from daemon.api.http_server import HttpServer  # noqa: PLC0415 - see the package
+    from daemon.service.startup import run as run_daemon  # noqa: PLC0415 - as above
     from daemon.telemetry import log_config  # noqa: PLC0415 - see the package
 
     log = {k: v for k, v in (("format", log_format), ("level", log_level)) if v}
-    settings = read_settings(config, bootstrap, pairs, log=log or None)
+
+    def read() -> Settings:
+        return read_settings(config, bootstrap, pairs, log=log or None)
+
+    settings = read()
     log_config.configure(level=settings.log.level, form=settings.log.format)
-    run_daemon(settings)
+    run_daemon(settings, HttpServer, read)
+
+
+@click.command(short_help="Run the pipeline without the daemon.")
+@with_settings
+@click.option(
+    "--master",
+    metavar="URL",
+    help="Spark's master: spark://…, k8s://…, yarn or local[N]; overrides `spark.master`.",
+)
+@click.option(
+    "--packages",
+    is_flag=True,
+    help="Let Spark fetch the jars by their coordinates, instead of sending them from here.",
+)
+@click.option(
+    "--archive",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Environment archive of `make dist` that the executors run.",
+)
+def pipeline(
+    config: Path | None,
+    bootstrap: str | None,
+    pairs: tuple[str, ...],
+    master: str | None,
+    packages: bool,
+    archive: Path | None,
+) -> None:
+    """Run the pipeline by itself, on this machine or on a Spark cluster, until it is stopped.
+
+    The daemon beside it needs the setting pipeline.run = "elsewhere". spark-submit runs the same
+    with the file daemon/levelwind_pipeline.py.
+    """
+    from daemon.pipeline.standalone import Shipping  # noqa: PLC0415 - see the package
+    from daemon.pipeline.standalone import run as run_pipeline  # noqa: PLC0415 - as above
+    from daemon.telemetry import log_config  # noqa: PLC0415 - see the package
+
+    settings = read_settings(config, bootstrap, pairs)
+    log_config.configure(level=settings.log.level, form=settings.log.format)
+    raise SystemExit(
+        run_pipeline(settings, Shipping(master=master, packages=packages, archive=archive))
+    )
 
 
 @click.command(short_help="Run Kafka brokers on this machine.")

@@ -1,0 +1,112 @@
+"""Guards around every request: the host that was asked for, the size of bodies, and headers.
+
+The page may load nothing but its own files and may not be framed. A request for a host that is not
+the daemon's is refused, so that no web page can read the API by giving its own name the address of
+this machine.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+PROBES = ("/healthz", "/readyz")
+"""Paths that answer whatever host is asked for: a supervisor asks by address."""
+
+LARGEST_BODY_BYTES = 4 * 1024 * 1024
+"""Largest body of a request: an order to apply an assignment names its partitions."""
+
+CONTENT_SECURITY_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+    "require-trusted-types-for 'script'"
+)
+
+HEADERS: tuple[tuple[bytes, bytes], ...] = (
+    (b"content-security-policy", CONTENT_SECURITY_POLICY.encode()),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+)
+
+
+class GuardedApp:
+    """An ASGI application behind the guards."""
+
+    def __init__(self, app: ASGIApp, hosts: Collection[str] | None) -> None:
+        """Guard an application.
+
+        Args:
+            app: the application.
+            hosts: names that requests may ask for, in lower case and without a port; None for any.
+        """
+        self._app = app
+        self._hosts = hosts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = dict(scope["headers"])
+
+        async def send_guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                present = {name for name, _ in message["headers"]}
+                message["headers"] = [
+                    *message["headers"],
+                    *((name, value) for name, value in HEADERS if name not in present),
+                ]
+                if b"cache-control" not in present:
+                    message["headers"].append((b"cache-control", b"no-store"))
+            await send(message)
+
+        if (
+            self._hosts is not None
+            and scope["path"] not in PROBES
+            and _host(headers.get(b"host", b"")) not in self._hosts
+        ):
+            await _refuse(send_guarded, 421, "this daemon does not answer for that host")
+            return
+        length = headers.get(b"content-length", b"")
+        if length.isdigit() and int(length) > LARGEST_BODY_BYTES:
+            await _refuse(send_guarded, 413, f"a body has at most {LARGEST_BODY_BYTES:,} bytes")
+            return
+        await self._app(scope, _limited(receive), send_guarded)
+
+
+def _limited(receive: Receive) -> Receive:
+    """Return a channel that ends where a body of unknown length grows too long."""
+    received = 0
+
+    async def receive_limited() -> Message:
+        nonlocal received
+        message = await receive()
+        if message["type"] == "http.request":
+            received += len(message.get("body", b""))
+            if received > LARGEST_BODY_BYTES:
+                return {"type": "http.disconnect"}
+        return message
+
+    return receive_limited
+
+
+def _host(header: bytes) -> str:
+    """Return the name of a Host header, without the port and an IPv6 address's brackets."""
+    text = header.decode("latin-1").lower()
+    if text.startswith("["):
+        return text[1:].partition("]")[0]
+    return text.rpartition(":")[0] if text.count(":") == 1 else text
+
+
+async def _refuse(send: Send, status: int, error: str) -> None:
+    body = json.dumps({"error": error}).encode()
+    headers = [(b"content-type", b"application/json"), (b"connection", b"close")]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,50 @@
+"""What every route needs: the view, the status, the metrics and the tokens."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from daemon.service.availability.readiness import Readiness
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from prometheus_client import CollectorRegistry
+
+    from daemon.api.access.bearer_tokens import TokenFile
+    from daemon.api.views.live_view import LiveView
+    from daemon.config.settings import Settings
+
+
+def _starting() -> Readiness:
+    return Readiness(role="starting", caught_up=False, instance="", leader=None, planner_epoch=None)
+
+
+@dataclass(slots=True, kw_only=True)
+class ApiContext:
+    """Shared by all routes; the event loop's thread uses all of it."""
+
+    settings: Callable[[], Settings]
+    """Returns the settings in force, which a reload changes."""
+    version: str
+    """Version of levelwind."""
+    view: LiveView
+    registry: CollectorRegistry
+    """The daemon's metrics."""
+    members_wanted: Callable[[str], int | None] = lambda _: None
+    """Returns how many members a group wants; None where this daemon does not lead."""
+    tokens: TokenFile | None = None
+    """The tokens that open the levers; None: they are closed."""
+    readiness: Callable[[], Readiness] = field(default=_starting)
+    """Returns the readiness of the daemon that runs; replaced when another one is made."""
+
+    def status_document(self) -> dict[str, object]:
+        """Return the daemon's status."""
+        readiness = self.readiness()
+        return {
+            **readiness.as_json(),
+            "ready": readiness.caught_up,
+            "version": self.version,
+            "levers": self.tokens is not None,
+        }

@@ -1,0 +1,143 @@
+"""Routes that change nothing: groups, history, the cluster, the pipeline and live changes."""
+
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, HTTPException, Query
+from fastapi.responses import JSONResponse, Response, StreamingResponse
+
+from daemon.api.api_context import ApiContext
+from daemon.api.event_stream import EventStreams
+from daemon.api.views.cluster_documents import cluster_document, pipeline_document
+from daemon.api.views.encoded_documents import EncodedDocuments
+from daemon.api.views.group_documents import group_document
+from daemon.api.views.lag_history import POINTS
+from daemon.api.wire_models import (
+    ClusterDocument,
+    ErrorDocument,
+    GroupDocument,
+    GroupList,
+    HistoryDocument,
+    OffsetList,
+    PipelineDocument,
+    StatusDocument,
+)
+from daemon.inspection.group_view import GroupView
+from daemon.inspection.offset_rows import offset_rows
+
+GroupOrder = Literal["group", "lag", "drain_seconds", "skew", "members", "partitions", "planned_at"]
+Points = Annotated[int, Query(ge=1, le=POINTS, description="How many of the last points.")]
+NOT_FOUND: dict[int | str, dict[str, Any]] = {
+    404: {"model": ErrorDocument, "description": "There is no such group."}
+}
+BUSY: dict[int | str, dict[str, Any]] = {
+    200: {"content": {"text/event-stream": {}}},
+    503: {"model": ErrorDocument, "description": "Too many streams are open."},
+}
+
+
+def group_routes(context: ApiContext) -> APIRouter:
+    """Return the routes of groups and of their history."""
+    router = APIRouter(prefix="/api/v1", tags=["groups"])
+    view = context.view
+    documents = EncodedDocuments()
+
+    def known(group: str) -> GroupView:
+        view.refresh()
+        if group not in view.groups:
+            raise HTTPException(404, f"no group {group!r} is known here")
+        return view.groups[group]
+
+    @router.get("/groups", response_model=GroupList)
+    async def groups(
+        search: Annotated[str, Query(description="Part of the name.")] = "",
+        sort: Annotated[GroupOrder, Query(description="Largest first, but names first.")] = "group",
+        limit: Annotated[int, Query(ge=1, le=10_000)] = 10_000,
+        offset: Annotated[int, Query(ge=0, le=10_000_000)] = 0,
+    ) -> Any:
+        """List the groups with lag, time to drain and skew."""
+        version = view.refresh()
+
+        def document() -> dict[str, object]:
+            found = [view.summary(name) for name in sorted(view.groups) if search in name]
+            if sort != "group":
+                found.sort(key=lambda summary: _figure(summary[sort]), reverse=True)
+            page = found[offset : offset + limit]
+            return {"version": version, "total": len(found), "groups": page}
+
+        body = documents.get((search, sort, limit, offset), version, document)
+        return Response(body, media_type="application/json")
+
+    @router.get("/groups/{group:path}", response_model=GroupDocument, responses=NOT_FOUND)
+    async def group(group: str) -> Any:
+        """Return one group: its plan, its members, and lag, owner and racks of each partition."""
+        shown = known(group)
+        wanted = context.members_wanted(group)
+        state = (view.changed_in(group), view.cluster_version, wanted)
+        body = documents.get(
+            group, state, lambda: {**group_document(shown), "members_wanted": wanted}
+        )
+        return Response(body, media_type="application/json")
+
+    @router.get("/offsets/{group:path}", response_model=OffsetList, responses=NOT_FOUND)
+    async def offsets(group: str) -> Any:
+        """Return a row for each partition of a group, as `levelwind describe` prints them.
+
+        Without hosts and client ids of members that only the brokers know: nobody is asked.
+        """
+        rows = [row._asdict() for row in offset_rows(known(group))]
+        return JSONResponse({"offsets": rows})
+
+    @router.get("/history", response_model=HistoryDocument)
+    async def history(points: Points = 60) -> Any:
+        """Return lag and time to drain of all groups over time."""
+        view.refresh()
+        return JSONResponse(view.history_document(points))
+
+    @router.get("/history/{group:path}", response_model=HistoryDocument, responses=NOT_FOUND)
+    async def group_history(group: str, points: Points = POINTS) -> Any:
+        """Return lag and time to drain of one group over time."""
+        known(group)
+        return JSONResponse(view.history_document(points, group))
+
+    return router
+
+
+def installation_routes(context: ApiContext, streams: EventStreams) -> APIRouter:
+    """Return the routes of the daemon, the brokers, the pipeline and the live changes."""
+    router = APIRouter(prefix="/api/v1", tags=["installation"])
+    view = context.view
+
+    @router.get("/status", response_model=StatusDocument)
+    async def status() -> Any:
+        """Return the daemon's status."""
+        return JSONResponse(context.status_document())
+
+    @router.get("/cluster", response_model=ClusterDocument)
+    async def cluster() -> Any:
+        """Return brokers and racks."""
+        view.refresh()
+        return JSONResponse(cluster_document(view))
+
+    @router.get("/pipeline", response_model=PipelineDocument)
+    async def pipeline() -> Any:
+        """Return what the pipeline has read."""
+        view.refresh()
+        leading = context.readiness().role == "leader"
+        return JSONResponse(pipeline_document(view, context.registry, leading=leading))
+
+    @router.get("/events", response_class=StreamingResponse, responses=BUSY)
+    async def events() -> StreamingResponse:
+        """Stream changes as server-sent events.
+
+        `status` has the daemon's status. `groups` has the lines of the groups that changed, at
+        first of all, and the names of those that ended.
+        """
+        if streams.full:
+            raise HTTPException(503, "too many streams are open")
+        return StreamingResponse(streams.stream(), media_type="text/event-stream")
+
+    return router
+
+
+def _figure(value: object) -> float:
+    return value if isinstance(value, int | float) else -1.0

@@ -1,0 +1,79 @@
+"""Decision log: the newest entries of the audit trail, as they are read, in a bounded memory.
+
+One thread adds records, another asks. What a plan was computed from is left out, since it may be
+large; it stays in the topic.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+from assignors.protocol.records import ALL_GROUPS
+from daemon.api.views.group_documents import json_safe
+from daemon.decisions.encoding import assemble
+
+if TYPE_CHECKING:
+    from assignors.protocol.records import DecisionPart
+
+MOST_DECISIONS = 1_000
+"""Decisions that are kept; older ones stay in the topic."""
+MOST_BEGUN = 100
+"""Decisions of which some parts were read; the oldest are given up."""
+
+
+class DecisionLog:
+    """The newest decisions; any thread may call the methods."""
+
+    def __init__(self, most: int = MOST_DECISIONS) -> None:
+        self._most = most
+        self._entries: OrderedDict[tuple[str, str], dict[str, object]] = OrderedDict()
+        self._begun: OrderedDict[tuple[str, str], list[DecisionPart]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def add(self, part: DecisionPart) -> None:
+        """Take in the next part; the last one completes its decision."""
+        name = part.group, part.id
+        if part.part == 0:
+            self._begun[name] = []
+        found = self._begun.get(name)
+        if found is None:
+            return
+        found.append(part)
+        if len(self._begun) > MOST_BEGUN:
+            self._begun.popitem(last=False)
+        if len(found) < part.parts:
+            return
+        self._begun.pop(name, None)
+        for entry in assemble(found):
+            self._enter(name, json_safe(entry.as_json()))
+
+    def page(
+        self, group: str | None = None, limit: int = 100, before: int | None = None
+    ) -> list[dict[str, object]]:
+        """Return the newest decisions, the newest first.
+
+        Args:
+            group: the group; orders about all groups are among its decisions. None: all groups.
+            limit: the most decisions to return.
+            before: only decisions before this time, in milliseconds since the epoch.
+        """
+        with self._lock:
+            entries = list(self._entries.values())
+        wanted = None if group is None else {group, ALL_GROUPS}
+        found = [
+            entry
+            for entry in entries
+            if (wanted is None or entry["group"] in wanted)
+            and (before is None or int(str(entry["at"])) < before)
+        ]
+        # Partitions are read side by side: the order of reading is not that of time.
+        found.sort(key=lambda entry: (int(str(entry["at"])), str(entry["id"])), reverse=True)
+        return found[:limit]
+
+    def _enter(self, name: tuple[str, str], entry: dict[str, object]) -> None:
+        with self._lock:
+            self._entries[name] = entry
+            if len(self._entries) > self._most:
+                self._entries.popitem(last=False)

@@ -1,0 +1,230 @@
+"""The server itself: its address, its guards, TLS, live changes, and its end."""
+
+import json
+import socket
+import ssl
+import subprocess
+import time
+from contextlib import closing
+from urllib.error import URLError
+
+import pytest
+
+from daemon.api.access import certificate_file
+from daemon.api.access.guards import CONTENT_SECURITY_POLICY, LARGEST_BODY_BYTES
+from daemon.api.http_server import HttpServer
+from daemon.config.http_section import HttpSection
+from daemon.config.settings import Settings
+from daemon.errors import ConfigurationError
+from daemon.service.metrics import Metrics
+from levelwind_testing.page.api_client import TOKEN, ApiClient, wait_until_served
+from levelwind_testing.page.scripted_groups import ScriptedGroup, ScriptedInstallation
+from levelwind_testing.page.served_page import ServedPage
+
+
+def start(**section):
+    settings = Settings(http=HttpSection(**{"listen": "127.0.0.1:0", **section}))
+    return HttpServer(settings, Metrics("1", now=time.time))
+
+
+def test_every_answer_forbids_what_the_page_does_not_need(client):
+    for path in ("/", "/page/main.js", "/api/v1/groups", "/nothing"):
+        headers = client.get(path).headers
+        assert headers["content-security-policy"] == CONTENT_SECURITY_POLICY
+        assert headers["x-content-type-options"] == "nosniff"
+        assert "server" not in headers
+    for source in ("'unsafe-inline'", "'unsafe-eval'", "http:", "https:", "*"):
+        assert source not in CONTENT_SECURITY_POLICY
+
+
+def test_the_page_is_cached_by_its_hash(client):
+    first = client.get("/page/main.js")
+    again = client.request("/page/main.js", headers={"If-None-Match": first.headers["etag"]})
+    assert again.status == 304
+    assert client.get("/page/..%2fweb_app.py").status == 404
+    assert client.get("/page/nothing.js").status == 404
+
+
+def test_another_host_is_refused_and_probes_are_not(client):
+    assert client.get("/api/v1/groups", Host="evil.example").status == 421
+    assert client.get("/", Host="evil.example:80").status == 421
+    assert client.get("/healthz", Host="10.2.3.4:9470").status == 200
+    assert client.get("/api/v1/groups", Host="LOCALHOST:9470").status == 200
+
+
+def test_a_body_that_is_too_large_is_refused(client):
+    answer = client.request(
+        "/api/v1/levers",
+        method="POST",
+        # None of it is sent: what came after the answer would break the connection.
+        headers={"Content-Length": str(LARGEST_BODY_BYTES + 1)},
+    )
+    assert answer.status == 413
+
+
+def test_the_default_address_makes_way_for_another_process(monkeypatch):
+    with closing(socket.socket()) as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        busy = f"127.0.0.1:{taken.getsockname()[1]}"
+        with pytest.raises(ConfigurationError, match="cannot listen on"):
+            start(listen=busy)
+        monkeypatch.setattr("daemon.api.http_server.DEFAULT_LISTEN", busy)
+        server = start(listen=busy)
+        assert server.address != busy
+        server.close()
+
+
+@pytest.mark.parametrize("listen", ["localhost", "127.0.0.1:70000", "::1:80", "127.0.0.1:x"])
+def test_an_address_that_is_none_is_refused(listen):
+    with pytest.raises(ConfigurationError, match="is not ADDRESS:PORT"):
+        start(listen=listen)
+
+
+def certificate(directory, name):
+    """Write a key and its certificate into one PEM file; return it and the certificate alone."""
+    pem, alone = directory / f"{name}.pem", directory / f"{name}-certificate.pem"
+    subprocess.run(
+        [
+            *("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"),
+            *("-nodes", "-keyout", pem, "-out", alone, "-days", "2"),
+            *("-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"),
+        ],
+        check=True,
+        capture_output=True,
+    )
+    pem.write_text(pem.read_text() + alone.read_text())
+    return pem, alone
+
+
+def test_tls_is_one_setting(tmp_path):
+    pem, alone = certificate(tmp_path, "server")
+    served = ServedPage(ScriptedInstallation([ScriptedGroup("g", 2, 1)]), tls_file=pem)
+    try:
+        trusted = ssl.create_default_context(cafile=alone)
+        client = ApiClient(served.url, trusted)
+        assert served.url.startswith("https://")
+        assert wait_until_served(client).document == {"status": "ok"}
+        with pytest.raises(OSError, match=r"reset|closed|Remote end|BadStatus"):
+            ApiClient(served.url.replace("https", "http")).get("/healthz")
+    finally:
+        served.close()
+
+
+def test_a_renewed_certificate_serves_new_connections_and_a_broken_one_none(
+    tmp_path, log, monkeypatch
+):
+    monkeypatch.setattr(certificate_file, "log", log)
+    monkeypatch.setattr("daemon.api.http_server.INTERVAL_SECONDS", 0.05)
+    pem, first = certificate(tmp_path, "first")
+    renewed, second = certificate(tmp_path, "second")
+    broken = tmp_path / "broken.pem"
+    broken.write_text("half of a certificate")
+    served = ServedPage(ScriptedInstallation([ScriptedGroup("g", 2, 1)]), tls_file=pem)
+
+    def serves(trusted):
+        client = ApiClient(served.url, ssl.create_default_context(cafile=trusted))
+        try:
+            return client.get("/healthz").status == 200
+        except URLError:
+            return False
+
+    def logged(*expected):
+        until = time.monotonic() + 10
+        while log.names != [f"http.certificate_{event}" for event in expected]:
+            assert time.monotonic() < until, log.events
+            time.sleep(0.05)
+
+    try:
+        client = ApiClient(served.url, ssl.create_default_context(cafile=first))
+        wait_until_served(client)
+        broken.replace(pem)
+        logged("refused")
+        assert serves(first)
+        renewed.replace(pem)
+        logged("refused", "renewed")
+        assert serves(second)
+        assert not serves(first)
+        pem.unlink()
+        logged("refused", "renewed", "refused")
+        assert serves(second)
+    finally:
+        served.close()
+
+
+def test_a_certificate_without_its_key_is_refused(tmp_path):
+    pem = tmp_path / "server.pem"
+    pem.write_text("no certificate")
+    with pytest.raises(ConfigurationError, match=r"http\.tls_file: .* must hold a private key"):
+        start(tls_file=pem)
+
+
+def test_a_server_that_is_closed_answers_no_more():
+    server = start()
+    client = ApiClient(server.url)
+    wait_until_served(client)
+    server.close()
+    with pytest.raises(OSError, match="refused"):
+        client.get("/healthz")
+
+
+def test_changes_are_streamed_as_they_are_read(served):
+    with closing(_events(served)) as events:
+        status = next(events)
+        first = next(events)
+        assert status == ("status", {**status[1], "role": "leader", "levers": True})
+        assert first[0] == "groups"
+        assert first[1]["all"] is True
+        assert len(first[1]["groups"]) == 8
+        served.step(share=0.2)
+        kind, change = next(events)
+        assert kind == "groups"
+        assert change["all"] is False
+        assert {line["group"] for line in change["groups"]} <= {"orders-billing", "payments-ledger"}
+        assert change["version"] > first[1]["version"]
+
+
+def test_an_open_stream_ends_with_the_server_in_good_order(caplog):
+    served = ServedPage(ScriptedInstallation([ScriptedGroup("g", 2, 1)]))
+    wait_until_served(ApiClient(served.url))
+    with closing(_events(served)) as events:
+        next(events)
+        next(events)
+        served.close()
+        assert list(events) == []
+    assert [line for line in caplog.records if line.name.startswith("uvicorn")] == []
+
+
+def test_streams_are_counted_and_bounded(served, client, monkeypatch, eventually):
+    streams = served.server._streams
+    eventually(lambda: streams.open == 0, within=60)
+    monkeypatch.setattr("daemon.api.event_stream.MOST_STREAMS", 1)
+    with closing(_events(served)) as events:
+        next(events)
+        refused = client.get("/api/v1/events")
+        assert refused.status == 503
+        assert refused.document == {"error": "too many streams are open"}
+        assert streams.open == 1
+    eventually(lambda: streams.open == 0, within=60)
+
+
+def test_neither_a_token_nor_its_hash_is_ever_returned(client):
+    document = client.document("/api/v1/openapi.json")
+    for path in document["paths"]:
+        if path != "/api/v1/events":
+            answer = client.get(path.replace("{group}", "orders-billing"))
+            assert TOKEN.encode() not in answer.body
+
+
+def _events(served):
+    host, _, port = served.server.address.rpartition(":")
+    with closing(socket.create_connection((host, int(port)), timeout=60)) as connection:
+        connection.sendall(b"GET /api/v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        reader = connection.makefile("rb")
+        name = None
+        for raw in reader:
+            line = raw.decode().strip()
+            if line.startswith("event: "):
+                name = line.removeprefix("event: ")
+            elif line.startswith("data: "):
+                yield name, json.loads(line.removeprefix("data: "))

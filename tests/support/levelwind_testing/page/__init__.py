@@ -1,0 +1,1 @@
+"""A scripted installation for the API and the page, and the browser that shows the page."""
