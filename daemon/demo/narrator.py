@@ -88,6 +88,8 @@ class Narrator:
                     f"leads as planner epoch {event['planner_epoch']}, "
                     f"with {event['groups']} groups",
                 )
+            case "http.listening":
+                self.narrate("page", f"{event['url']} shows all of this")
             case "pipeline.starting":
                 self.narrate("pipeline", "Spark is starting; this takes a while")
             case "pipeline.started":

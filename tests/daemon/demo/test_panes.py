@@ -121,3 +121,11 @@ def test_a_trigger_is_narrated_with_its_group():
     event = {"event": "trigger.raised", "group": "orders", "at": 5_000, "since": 0}
     Narrator(console, as_json=False).narrate_event({**event, "evidence": {"partitions": 2}})
     assert "trigger    orders: the replica racks of 2 partitions" in console.file.getvalue()
+
+
+def test_the_address_of_the_page_is_narrated():
+    out = io.StringIO()
+    console = Console(file=out, width=120)
+    url = "http://127.0.0.1:9470/"
+    Narrator(console, as_json=False).narrate_event({"event": "http.listening", "url": url})
+    assert f"{url} shows all of this" in out.getvalue()
