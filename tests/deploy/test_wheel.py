@@ -5,9 +5,12 @@ import subprocess
 import sys
 import zipfile
 from email.parser import Parser
+from importlib.metadata import distribution
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("assignors", "streaming", "daemon", "deploy")
@@ -44,6 +47,74 @@ def test_a_consumer_gets_numpy_and_a_kafka_client_and_nothing_of_the_control_pla
     required = metadata(wheel).get_all("Requires-Dist")
     without_extras = {line.split(">")[0] for line in required if "extra ==" not in line}
     assert without_extras == {"numpy", "confluent-kafka"}
+
+
+def requirements(lines, extra=""):
+    """Names of the requirements that hold here with an extra, or with none."""
+    parsed = [Requirement(line) for line in lines]
+    return {
+        canonicalize_name(one.name)
+        for one in parsed
+        if one.marker is None or one.marker.evaluate({"extra": extra})
+    }
+
+
+def installed_with(wheel, extra):
+    """All distributions that `pip install levelwind[extra]` brings, as they are installed here."""
+    lines = metadata(wheel).get_all("Requires-Dist")
+    found, left = set(), requirements(lines) | requirements(lines, extra)
+    while left:
+        name = left.pop()
+        found.add(name)
+        left |= requirements(distribution(name).requires or ()) - found
+    return found
+
+
+@pytest.mark.parametrize(
+    ("extra", "client"), [("kafka-python", "kafka_python"), ("aiokafka", "aiokafka")]
+)
+def test_the_extra_of_a_client_brings_that_client_and_works_with_nothing_else(
+    wheel, tmp_path, extra, client
+):
+    pytest.importorskip({"kafka-python": "kafka"}.get(extra, extra), reason="an extra")
+    lines = metadata(wheel).get_all("Requires-Dist")
+    assert requirements(lines, extra) - requirements(lines) == {extra}
+    names = installed_with(wheel, extra)
+    allowed = {"numpy", "confluent-kafka", extra, "async-timeout", "packaging", "typing-extensions"}
+    assert names <= allowed
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(tmp_path)
+    for name in names:  # a directory of the packages that pip would have installed
+        for file in distribution(name).files or ():
+            if file.parts[0] != ".." and not (link := tmp_path / file.parts[0]).exists():
+                link.symlink_to(distribution(name).locate_file(file.parts[0]))
+    source = f"""
+        import sys
+        sys.path.insert(0, {str(tmp_path)!r})
+        from assignors.clients import {client}
+        from assignors.clients.broker_lag import BrokerLag
+        from assignors.clients.published_plans import PublishedPlans
+        from assignors.solver import SolverMissingError
+        for name in {client}.__all__:
+            made = getattr({client}, name)
+            try:
+                made(plans=PublishedPlans({{}}, "g")) if "Published" in name else made()
+            except SolverMissingError as missing:
+                print(name, missing)
+    """
+    program = "\n".join(line.removeprefix(8 * " ") for line in source.splitlines())
+    # Neither the environment's packages nor this checkout: only the standard library and tmp_path.
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", program],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    (line,) = done.stdout.splitlines()
+    assert line.startswith("OptimalAssignor")
+    assert line.endswith("install levelwind[solver]")
 
 
 def test_the_consumers_side_works_without_the_control_planes_libraries(wheel, tmp_path):

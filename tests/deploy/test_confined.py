@@ -1,0 +1,116 @@
+"""The units' own command lines, confined as the units and the images confine them."""
+
+import time
+import urllib.error
+import urllib.request
+from contextlib import closing, suppress
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from deploy.ports import free_ports
+from levelwind_testing.manifests import SYSTEMD, unit_options, words_of
+from levelwind_testing.processes.confined import ROOT, ConfinedProcess, missing
+
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.skipif(missing() is not None, reason=f"a confined process needs {missing()}"),
+]
+
+WITHIN_SECONDS = 150.0
+PARTITIONS = 4
+
+
+def eventually(found, processes, within=WITHIN_SECONDS):
+    until = time.monotonic() + within
+    while not (value := found()):
+        for process in processes:
+            assert process.child.poll() is None, process.output()[-4000:]
+        assert time.monotonic() < until, "\n--\n".join(p.output()[-3000:] for p in processes)
+        time.sleep(0.2)
+    return value
+
+
+def status(url):
+    """The status code of a probe; None while nobody answers."""
+    with suppress(urllib.error.URLError, ConnectionError, TimeoutError):
+        try:
+            with closing(urllib.request.urlopen(url, timeout=5)) as answer:  # noqa: S310 - loopback
+                return answer.status
+        except urllib.error.HTTPError as error:
+            return error.code
+    return None
+
+
+@pytest.fixture
+def confined(tmp_path, cluster, fresh):
+    """Starts processes that are confined, with the settings beside the units."""
+    started = []
+    prefix = f"{fresh('lw')}."
+
+    def start(command, **variables):
+        scratch = tmp_path / f"scratch-{len(started)}"
+        scratch.mkdir()
+        process = ConfinedProcess(
+            command,
+            settings=SYSTEMD / "levelwind.toml",
+            scratch=scratch,
+            variables={"LEVELWIND_BOOTSTRAP": cluster.bootstrap, "LEVELWIND_PREFIX": prefix}
+            | variables,
+        )
+        started.append(process)
+        return process
+
+    start.prefix = prefix
+    yield start
+    for process in reversed(started):
+        process.child.kill()
+
+
+def unit(name):
+    """The command line of a unit, and its environment."""
+    options = unit_options((SYSTEMD / name).read_text())
+    variables = dict(word.split("=", 1) for line in options["Environment"] for word in line.split())
+    return words_of(options["ExecStart"][0]), variables
+
+
+def test_daemon_pipeline_and_consumer_work_as_another_user_on_a_read_only_root(
+    confined, cluster, fresh
+):
+    topic, group = fresh("orders"), fresh("group")
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
+    admin.create_topics([NewTopic(topic, PARTITIONS, 3)])[topic].result(30)
+    port = next(free_ports())
+    command, variables = unit("levelwind.service")
+    own = {"LEVELWIND_PIPELINE__RUN": "elsewhere", "LEVELWIND_HTTP__LISTEN": f"127.0.0.1:{port}"}
+    daemon = confined(command, **variables, **own)
+    command, variables = unit("levelwind-pipeline.service")
+    pipeline = confined(command, **variables, LEVELWIND_LOG__FORMAT="json")
+    consumer = confined(
+        ["/opt/levelwind/bin/python", str(ROOT / "examples" / "consumer.py")],
+        BOOTSTRAP=cluster.bootstrap,
+        GROUP=group,
+        TOPICS=topic,
+        INSTANCE="one",
+        RACK="a",
+        PREFIX=confined.prefix,
+    )
+    processes = [daemon, pipeline, consumer]
+    base = f"http://127.0.0.1:{port}"
+    eventually(lambda: status(f"{base}/healthz") == 200, processes)
+    eventually(lambda: status(f"{base}/readyz") == 200, processes)
+    eventually(lambda: daemon.logged("daemon.leading"), processes)
+    eventually(
+        lambda: (
+            {f"{topic}/{n}" for n in range(PARTITIONS)}
+            <= {word.strip(",") for line in consumer.noise for word in line.split()}
+        ),
+        processes,
+    )
+    eventually(lambda: pipeline.logged("pipeline.caught_up"), processes)
+    for process in processes:
+        assert "Read-only file system" not in process.output(), process.output()
+        assert "Permission denied" not in process.output(), process.output()
+    for process in (consumer, daemon):
+        process.child.ask_to_stop()
+        assert process.child.process.wait(30) == 0, process.output()[-3000:]
