@@ -1,0 +1,269 @@
+"""Dashboard, alert rules and ScaledObjects: well-formed, and about metrics that exist."""
+
+import json
+import re
+import subprocess
+import time
+from itertools import chain
+from pathlib import Path
+from types import SimpleNamespace
+
+import jsonschema
+import pytest
+
+from daemon.api.wire_models import GroupDocument
+from daemon.control.schedule.plan_backlog import PlanBacklog
+from daemon.gauges.group_families import families
+from daemon.service.metrics import Metrics
+from levelwind_testing.promtool import promtool
+
+MONITORING = Path(__file__).parents[2] / "deploy" / "monitoring"
+ALERTS = MONITORING / "alerts.yaml"
+DASHBOARD = json.loads((MONITORING / "dashboard.json").read_text())
+SCALED_OBJECT = MONITORING / "scaledobject.yaml"
+SCALED_BY_API = MONITORING / "scaledobject-metrics-api.yaml"
+METRIC = re.compile(r"\b(?:levelwind|kafka)_[a-z_]+")
+SUFFIX = re.compile(r"_(total|bucket|sum|count|info)$")
+
+DATA_SOURCE = {
+    "type": "object",
+    "required": ["type", "uid"],
+    "properties": {"type": {"const": "prometheus"}, "uid": {"const": "${datasource}"}},
+}
+TARGET = {
+    "type": "object",
+    "required": ["refId", "expr", "datasource"],
+    "properties": {
+        "refId": {"type": "string", "pattern": "^[A-Z]$"},
+        "expr": {"type": "string", "minLength": 1},
+        "datasource": DATA_SOURCE,
+    },
+}
+GRID = {
+    "type": "object",
+    "required": ["x", "y", "w", "h"],
+    "additionalProperties": False,
+    "properties": {
+        "x": {"type": "integer", "minimum": 0, "maximum": 23},
+        "y": {"type": "integer", "minimum": 0},
+        "w": {"type": "integer", "minimum": 1, "maximum": 24},
+        "h": {"type": "integer", "minimum": 1},
+    },
+}
+PANEL = {
+    "type": "object",
+    "required": ["id", "title", "type", "gridPos"],
+    "properties": {
+        "id": {"type": "integer", "minimum": 1},
+        "title": {"type": "string", "minLength": 1},
+        "type": {"enum": ["row", "timeseries", "stat"]},
+        "gridPos": GRID,
+    },
+    "if": {"properties": {"type": {"enum": ["timeseries", "stat"]}}},
+    "then": {
+        "required": ["targets", "datasource", "fieldConfig", "options"],
+        "properties": {
+            "datasource": DATA_SOURCE,
+            "targets": {"type": "array", "minItems": 1, "items": TARGET},
+            "fieldConfig": {"type": "object", "required": ["defaults", "overrides"]},
+        },
+    },
+}
+SCHEMA = {
+    "$schema": "https://json-schema.org/draft/2020-12/schema",
+    "type": "object",
+    "required": ["title", "uid", "schemaVersion", "panels", "templating", "time"],
+    "properties": {
+        "title": {"type": "string"},
+        "uid": {"type": "string", "pattern": "^[a-zA-Z0-9_-]{1,40}$"},
+        "schemaVersion": {"type": "integer", "minimum": 36},
+        "tags": {"type": "array", "items": {"type": "string"}},
+        "panels": {"type": "array", "minItems": 1, "items": PANEL},
+        "templating": {
+            "type": "object",
+            "properties": {
+                "list": {
+                    "type": "array",
+                    "items": {
+                        "type": "object",
+                        "required": ["name", "type", "query"],
+                        "properties": {"type": {"enum": ["datasource", "query"]}},
+                    },
+                }
+            },
+        },
+        "time": {"type": "object", "required": ["from", "to"]},
+    },
+}
+"""The part of Grafana's dashboard model that the dashboard uses."""
+
+
+@pytest.fixture(scope="module")
+def exported():
+    """The names of all metrics of the daemon, without the suffixes of their samples."""
+    metrics = Metrics("0", now=time.time)
+    metrics.show(lambda: None)
+    state = SimpleNamespace(groups={}, backlog=PlanBacklog())
+    found = chain(metrics.registry.collect(), families(state, 0.0))
+    return {family.name for family in found}
+
+
+def expressions():
+    return [target["expr"] for panel in DASHBOARD["panels"] for target in panel.get("targets", ())]
+
+
+def test_the_dashboard_is_one():
+    jsonschema.validate(DASHBOARD, SCHEMA)
+    panels = DASHBOARD["panels"]
+    assert len({panel["id"] for panel in panels}) == len(panels)
+
+
+def test_no_panel_lies_over_another_or_beyond_the_edge():
+    taken = {}
+    for panel in DASHBOARD["panels"]:
+        grid = panel["gridPos"]
+        assert grid["x"] + grid["w"] <= 24, panel["title"]
+        for x in range(grid["x"], grid["x"] + grid["w"]):
+            for y in range(grid["y"], grid["y"] + grid["h"]):
+                assert (x, y) not in taken, (panel["title"], taken.get((x, y)))
+                taken[x, y] = panel["title"]
+
+
+def test_every_variable_of_the_dashboard_exists():
+    known = {variable["name"] for variable in DASHBOARD["templating"]["list"]}
+    known |= {"__rate_interval", "__range"}
+    used = re.findall(r"\$\{?(\w+)", json.dumps(DASHBOARD))
+    assert set(used) <= known
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\n".join(expressions()),
+        json.dumps(DASHBOARD["templating"]),
+        ALERTS.read_text(),
+        SCALED_OBJECT.read_text(),
+    ],
+    ids=["dashboard", "variables", "alerts", "scaled object"],
+)
+def test_every_metric_that_is_named_exists(text, exported):
+    named = set(METRIC.findall(text))
+    assert named
+    assert {name for name in named if name not in exported} <= {
+        name for name in named if SUFFIX.sub("", name) in exported
+    }, named - exported
+
+
+def test_the_api_has_the_field_that_keda_asks_for():
+    text = SCALED_BY_API.read_text()
+    field = re.search(r"valueLocation: (\w+)", text)[1]
+    path = re.search(r"url: http://[^/]+(/\S+)", text)[1]
+    assert re.fullmatch("/api/v1/groups/[^/]+", path)
+    assert field in GroupDocument.model_fields
+
+
+def test_every_alert_says_what_it_is_and_what_to_do():
+    rules = re.findall(r"- alert: (\w+)(.*?)(?=- alert:|\Z)", ALERTS.read_text(), re.DOTALL)
+    assert len(rules) >= 8
+    for name, body in rules:
+        assert re.search(r"severity: (page|ticket)", body), name
+        assert "summary:" in body, name
+        assert "description:" in body, name
+
+
+@pytest.fixture(scope="module")
+def check():
+    program = promtool()
+    if program is None:
+        pytest.skip("no promtool, and no package of it")
+
+    def check(*arguments):
+        done = subprocess.run([program, *arguments], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    return check
+
+
+@pytest.mark.integration
+def test_promtool_finds_nothing_in_the_rules(check):
+    assert "rules found" in check("check", "rules", "--lint=all", "--lint-fatal", str(ALERTS))
+
+
+@pytest.mark.integration
+def test_promtool_reads_every_expression_of_the_dashboard(check, tmp_path):
+    values = {"$__rate_interval": "5m", "$__range": "6h", "$group": ".*"}
+    rules = []
+    for number, text in enumerate(expressions()):
+        expression = text
+        for variable, value in values.items():
+            expression = expression.replace(variable, value)
+        rules.append({"record": f"dashboard:expression:{number}", "expr": expression})
+    file = tmp_path / "rules.yaml"
+    file.write_text(json.dumps({"groups": [{"name": "dashboard", "rules": rules}]}))
+    assert f"{len(rules)} rules found" in check("check", "rules", str(file))
+
+
+@pytest.mark.integration
+def test_the_alerts_fire_on_what_they_are_about_and_not_before(check, tmp_path):
+    tests = {
+        "rule_files": [str(ALERTS)],
+        "evaluation_interval": "15s",
+        "tests": [
+            {
+                "interval": "15s",
+                "input_series": [
+                    {
+                        "series": 'levelwind_group_members_wanted{group="g",instance="a"}',
+                        "values": "3x20 5x80",
+                    },
+                    {
+                        "series": 'levelwind_group_members{group="g",instance="a"}',
+                        "values": "3x100",
+                    },
+                    {"series": 'levelwind_leading{instance="a"}', "values": "1x40 0x60"},
+                    {"series": 'levelwind_leading{instance="b"}', "values": "0x100"},
+                ],
+                "alert_rule_test": [
+                    {"eval_time": "14m", "alertname": "LevelwindGroupTooSmall", "exp_alerts": []},
+                    {
+                        "eval_time": "16m",
+                        "alertname": "LevelwindGroupTooSmall",
+                        "exp_alerts": [
+                            {
+                                "exp_labels": {
+                                    "severity": "page",
+                                    "group": "g",
+                                    "instance": "a",
+                                },
+                                "exp_annotations": {
+                                    "summary": "Group g wants 5 members.",
+                                    "description": "It cannot drain in the time of "
+                                    "scaling.drain_within. Add members, or speed them up; no plan "
+                                    "can mend it.",
+                                },
+                            }
+                        ],
+                    },
+                    {"eval_time": "9m", "alertname": "LevelwindNobodyLeads", "exp_alerts": []},
+                    {
+                        "eval_time": "12m",
+                        "alertname": "LevelwindNobodyLeads",
+                        "exp_alerts": [
+                            {
+                                "exp_labels": {"severity": "page"},
+                                "exp_annotations": {
+                                    "summary": "0 daemons lead, not one.",
+                                    "description": "Look for daemon.failed, and for "
+                                    "daemon.standing_by without a daemon.taking_over after it.",
+                                },
+                            }
+                        ],
+                    },
+                ],
+            }
+        ],
+    }
+    file = tmp_path / "tests.yaml"
+    file.write_text(json.dumps(tests))
+    check("test", "rules", str(file))
