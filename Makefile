@@ -12,6 +12,7 @@ PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
 BIN := .venv/bin
 PACKAGES := .venv/.packages
 RUNTIME := .venv/.runtime
+BROWSER := .venv/.browser
 
 .PHONY: help
 help: ## this list
@@ -40,16 +41,27 @@ quick: check ## the checks, the unit and the property tests; no brokers, few exa
 # What wants the machine for itself, or as much memory as it takes.
 WHOLE_RUNS := tests/end_to_end tests/fuzz
 
+# A time-out of a test cannot end it while it waits inside a C library, as a commit does for brokers that are gone.
+END_HUNG := -o faulthandler_timeout=1200 -o faulthandler_exit_on_timeout=true
+
 .PHONY: test
-test: check $(RUNTIME) ## everything: the checks and all tests, on real brokers and Spark too
+test: check $(RUNTIME) $(BROWSER) ## the checks and all tests but rare ones, on real brokers and Spark too
 	@echo '== unit and property tests'; $(BIN)/pytest -m 'not integration and not soak' -n logical
-	@echo '== integration tests'; $(BIN)/pytest -m integration -n 2 --no-loadscope-reorder $(WHOLE_RUNS:%=--ignore=%)
-	@echo '== whole runs';        $(BIN)/pytest -m integration $(WHOLE_RUNS)
+	@echo '== integration tests'; $(BIN)/pytest $(END_HUNG) -m 'integration and not rare' -n 2 --no-loadscope-reorder $(WHOLE_RUNS:%=--ignore=%)
+	@echo '== whole runs';        $(BIN)/pytest $(END_HUNG) -m 'integration and not rare' $(WHOLE_RUNS)
+
+.PHONY: rare
+rare: $(RUNTIME) ## tests of minutes each whose subject seldom changes; `make test` leaves them out
+	@$(BIN)/pytest -s -m rare
 
 .PHONY: soak
 soak: $(PACKAGES) ## many seeds of the simulation of the hand-over, and 100,000 poisoned announcements; SEEDS=10000
 	@$(BIN)/python tests/simulation/soak.py --seeds $(or $(SEEDS),10000)
 	@$(BIN)/pytest -s -m soak
+
+.PHONY: soak-daemon
+soak-daemon: $(RUNTIME) ## a daemon and a standby under traffic: flat memory and files, no unexplained warning; MINUTES=30
+	@$(BIN)/python tests/end_to_end/soak_daemon.py --minutes $(or $(MINUTES),30)
 
 .PHONY: bench bench-assignors bench-pipeline bench-drain
 bench: $(RUNTIME) ## print what the pipeline and the strategies do on this machine; all but bench-drain
@@ -75,9 +87,32 @@ chaos: $(RUNTIME) ## real brokers, members and daemon under random faults, and a
 slow-handlers: $(RUNTIME) ## members with handlers as long as they may be, and a plan every 20 s; MINUTES=30
 	@$(CHAOS) --slow-handlers
 
+.PHONY: cluster-faults
+cluster-faults: $(RUNTIME) ## the pipeline on a Spark cluster, workers and driver killed at random moments; KILLS=5 SEED=s
+	@FAULTS_KILLS=$(or $(KILLS),5) $(if $(SEED),FAULTS_SEED=$(SEED)) $(BIN)/pytest -s tests/end_to_end/spark_cluster
+
+.PHONY: dist
+dist: $(PACKAGES) ## build what a Spark cluster is sent: packages, libraries and the application's file, in dist
+	@$(BIN)/python -m deploy dist
+
+.PHONY: release release-check
+release: $(PACKAGES) ## build what is published: the wheel and the sdist, in dist
+	@$(BIN)/python -m deploy release
+
+release-check: $(RUNTIME) ## install the wheel and the sdist into environments of their own, and run the demo from there
+	@$(BIN)/pytest -s tests/deploy/release/check_release.py
+
+.PHONY: deploy-check
+deploy-check: $(PACKAGES) ## lint and render what deploy has for Docker, Kubernetes and systemd by those tools; needs Go
+	@$(BIN)/pytest tests/deploy/tools/check_*.py
+
 .PHONY: docs
 docs: $(PACKAGES) ## write the pages of docs/ that are generated from the code
 	@$(BIN)/python -m daemon.config.reference > docs/configuration.md
+
+.PHONY: pictures
+pictures: $(PACKAGES) $(BROWSER) ## take the pictures of docs/page.md anew
+	@PYTHONPATH=tests/support $(BIN)/python -m levelwind_testing.page.pictures docs/pictures
 
 .PHONY: lock
 lock: $(PACKAGES) ## resolve pyproject.toml and deploy/pom.xml into the locks anew; UPGRADE=1 takes newer packages
@@ -86,11 +121,22 @@ lock: $(PACKAGES) ## resolve pyproject.toml and deploy/pom.xml into the locks an
 	export UV_CUSTOM_COMPILE_COMMAND='make lock'; set -ex; \
 	$$compile $(if $(UPGRADE),--upgrade) --all-extras --group dev --no-annotate pyproject.toml -o requirements.lock; \
 	echo uv | $$compile $(if $(UPGRADE),--upgrade) - -o requirements-bootstrap.lock; \
+	part="$$compile --no-annotate --constraints requirements.lock pyproject.toml"; \
+	$$part --extra daemon --extra cluster -o requirements-daemon.lock; \
+	$$part -o requirements-consumer.lock; \
+	for tools in tests/deploy/tools tests/end_to_end/tools; do \
+		$$compile --no-annotate $$tools/requirements.in -o $$tools/requirements.lock; done; \
 	$(BIN)/python -m deploy lock
+
+.PHONY: audit
+audit: $(PACKAGES) ## ask PyPI's vulnerability service about every locked package; a package that it does not answer for fails
+	@uv=$$($(BIN)/python -c 'from deploy.bootstrap import installer; print(installer())'); \
+	for lock in requirements.lock requirements-bootstrap.lock; do \
+		echo "== $$lock"; $$uv tool run pip-audit --strict --disable-pip --require-hashes -r $$lock || exit; done
 
 .PHONY: clean
 clean: ## remove what was made in this checkout, the demo's state too; the cache of downloads stays
-	rm -rf .venv .levelwind build ./*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache \
+	rm -rf .venv .levelwind build dist ./*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache \
 		spark-warehouse metastore_db derby.log
 
 $(PACKAGES): requirements.lock requirements-bootstrap.lock pyproject.toml deploy/bootstrap.py
@@ -98,6 +144,9 @@ $(PACKAGES): requirements.lock requirements-bootstrap.lock pyproject.toml deploy
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "setup: $(PYTHON) is older than 3.11")'
 	@$(PYTHON) -I deploy/bootstrap.py
 	@touch $@
+
+$(BROWSER): $(PACKAGES) tests/support/levelwind_testing/page/page_browser.py
+	@PYTHONPATH=tests/support $(BIN)/python -m levelwind_testing.page.page_browser && touch $@ || true
 
 $(RUNTIME): $(PACKAGES) deploy/jars.lock
 	@$(BIN)/python -m deploy setup

@@ -1,140 +1,52 @@
 """The whole loop of real parts: brokers, the daemon with its Spark pipeline, and consumers."""
 
 import json
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
+from itertools import cycle
 
 import pytest
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+from confluent_kafka import Consumer
 
 from assignors.handover.timers import Timers
+from assignors.protocol import partition_ranges as ranges
 from deploy.cluster import Cluster
+from levelwind_testing.kafka.patient_brokers import PATIENT
 from levelwind_testing.kafka.reassignment import reassign
-from levelwind_testing.processes.daemon_process import DaemonProcess
-from levelwind_testing.processes.followers import Follower, overlaps
+from levelwind_testing.processes.daemon_process import timer_settings
+from levelwind_testing.processes.subscriber_process import SubscriberProcess, shared
+from levelwind_testing.processes.supervised_daemons import wait_until
+from levelwind_testing.processes.whole_loop import Loop
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(420)]
 
 PREFIX = "loop."
-PATIENT = {"broker.session.timeout.ms": "45000", "controller.quorum.fetch.timeout.ms": "20000"}
 TIMERS = Timers().scaled(0.5)
 SETTINGS = (
     f"prefix={PREFIX}",
     "control.cooldown.duration=4",
     "groups.by-rack.strategy=range",
-    *(f"timers.{name}={getattr(TIMERS, name)}" for name in Timers.__dataclass_fields__),
+    "groups.advised.mode=advisory",
+    "groups.proxied-rack.mode=proxy",
+    "proxy.session_timeout=6",
+    "proxy.heartbeat_interval=0.5",
+    "proxy.retry=0.5",
+    "groups.published-lag.mode=published",
+    "groups.published-rack.mode=published",
+    *timer_settings(TIMERS),
 )
-
-
-class Loop:
-    """The cluster, the running daemon, and the clients that a test needs."""
-
-    def __init__(self, bootstrap, state):
-        self.bootstrap = bootstrap
-        self.state = state
-        client = {"bootstrap.servers": bootstrap, "log_level": 0}
-        self.admin = AdminClient(client)
-        # The one client id that the brokers let write into their internal topics.
-        self.producer = Producer({**client, "client.id": "__admin_client"})
-        self.journal = []
-        self.start()
-
-    def start(self):
-        self.daemon = DaemonProcess(self.bootstrap, self.state, *SETTINGS)
-
-    def create(self, topic, replicas):
-        new = NewTopic(topic, num_partitions=len(replicas), replica_assignment=replicas)
-        self.admin.create_topics([new])[topic].result(30)
-
-    def produce(self, topic, partition, count):
-        for _ in range(count):
-            self.send(topic, partition, b"x" * 50)
-        assert self.producer.flush(30) == 0
-
-    def send(self, topic, partition, value, key=None):
-        def acknowledged(error, _):
-            assert error is None, error
-
-        self.producer.produce(topic, value, key, partition=partition, on_delivery=acknowledged)
-        self.producer.poll(0)
-
-    def follow(self, group, topic, racks, rate=1e9):
-        return [
-            Follower(
-                self.bootstrap,
-                PREFIX,
-                group,
-                topic,
-                instance=f"{group}-{rack}",
-                rack=rack,
-                timers=TIMERS,
-                journal=self.journal,
-                rate=rate,
-            )
-            for rack in racks
-        ]
-
-    def ends(self, topic, partitions):
-        asked = {TopicPartition(topic, n): OffsetSpec.latest() for n in range(partitions)}
-        return {p.partition: f.result(10).offset for p, f in self.admin.list_offsets(asked).items()}
-
-    def committed(self, group, topic, partitions):
-        asked = ConsumerGroupTopicPartitions(
-            group, [TopicPartition(topic, n) for n in range(partitions)]
-        )
-        answer = self.admin.list_consumer_group_offsets([asked])[group].result(10)
-        return {p.partition: max(p.offset, 0) for p in answer.topic_partitions}  # below 0: none
-
-    def read(self, topic, done, within=60):
-        """Read one of levelwind's topics until `done` is true of its records, value by key."""
-        reader = Consumer(
-            {
-                "bootstrap.servers": self.bootstrap,
-                "log_level": 0,
-                "group.id": "nobody",
-                "auto.offset.reset": "earliest",
-                "isolation.level": "read_committed",
-            }
-        )
-        records, until = {}, time.monotonic() + within
-        try:
-            count = len(
-                self.admin.list_topics(PREFIX + topic, timeout=10).topics[PREFIX + topic].partitions
-            )
-            reader.assign([TopicPartition(PREFIX + topic, n, 0) for n in range(count)])
-            while not done(records):
-                assert time.monotonic() < until, f"not in {topic}: {list(records)[-20:]}"
-                for message in reader.consume(500, 0.2):
-                    if message.error() is None:
-                        value = message.value()
-                        records[message.key()] = None if value is None else json.loads(value)
-            return records
-        finally:
-            reader.close()
-
-    def all_is_done(self, group, topic, followers):
-        """Wait until all is committed; each record was processed, none by two at once."""
-        partitions = len(self.ends(topic, 6))
-        for follower in followers:
-            follower.speed_up()
-        self.daemon.wait_for(
-            "everything to be committed",
-            lambda: self.committed(group, topic, partitions) == self.ends(topic, partitions),
-        )
-        ends = self.ends(topic, partitions)
-        for number, end in ends.items():
-            processed = {offset for f in followers for offset in f.processed.get(number, [])}
-            assert processed == set(range(end))
-        assert overlaps([entry for entry in self.journal if entry.group == group]) == []
 
 
 @pytest.fixture(scope="module")
 def loop(tmp_path_factory) -> Iterator[Loop]:
     with Cluster.start(settings=PATIENT) as cluster:
-        loop = Loop(cluster.bootstrap, tmp_path_factory.mktemp("state"))
+        loop = Loop(cluster.bootstrap, tmp_path_factory.mktemp("state"), PREFIX, TIMERS, SETTINGS)
         try:
             loop.daemon.wait_for("the lead", lambda: loop.daemon.logged("daemon.leading"))
+            # On a busy machine Spark's start alone may take longer than what a test waits for.
+            loop.daemon.wait_for("lag", lambda: loop.daemon.logged("pipeline.caught_up"), 240)
             yield loop
         finally:
             loop.daemon.stop()
@@ -195,6 +107,261 @@ def test_replicas_that_change_racks_take_their_partitions_to_consumers_there(loo
     )
     for follower in followers.values():
         follower.stop()
+
+
+def test_an_advisory_group_keeps_what_it_has_and_describe_shows_the_plan_beside_it(loop):
+    loop.create("advised", [[1, 2], [2, 3], [3, 1]] * 2)
+    for number in range(6):
+        loop.produce("advised", number, 100)
+    config = {
+        "bootstrap.servers": loop.bootstrap,
+        "group.id": "advised",
+        "auto.offset.reset": "earliest",
+        "auto.commit.interval.ms": 500,
+        "partition.assignment.strategy": "range",
+        "log_level": 0,
+    }
+    with Consumer(config) as first, Consumer(config) as second:
+        members = (first, second)
+        for member in members:
+            member.subscribe(["advised"])
+
+        def owned():
+            for member in members:
+                member.poll(0.1)
+            return [{p.partition for p in member.assignment()} for member in members]
+
+        loop.daemon.wait_for(
+            "range", lambda: sorted(map(sorted, owned())) == [[0, 1, 2], [3, 4, 5]]
+        )
+
+        def planned():
+            return owned() and loop.daemon.logged("plan.published", group="advised")
+
+        (plan, *_) = loop.daemon.wait_for("a plan", planned)
+        assert plan["mode"] == "advisory"
+        names = [member.memberid() for member in members]
+
+        def described_plan():
+            """What describe says; the first plan may be of the member that came first."""
+            found = owned() and described(loop, "advised")
+            return {row["planned"] for row in found["partition"]} == set(names) and found
+
+        shown = loop.daemon.wait_for("a plan of both", described_plan)
+        before = owned()
+        assert (shown["mode"], shown["planned"]["partitions"]) == ("advisory", 6)
+        assert {
+            row["instance"]: ranges.parse(row["owned"]["advised"]) for row in shown["member"]
+        } == {name: tuple(sorted(numbers)) for name, numbers in zip(names, before, strict=True)}
+        assert owned() == before
+
+
+def described(loop, group):
+    """What `levelwind describe` says of a group."""
+    command = [sys.executable, "-m", "daemon.cli", "describe", group, "--format", "json"]
+    command += ["--bootstrap", loop.bootstrap, "--set", f"prefix={PREFIX}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)
+
+
+def settled(members, partitions=6):
+    """Whether the members are in one generation, and each partition has one owner."""
+    owned = [number for member in members for number in member.owned]
+    return (
+        len({member.generation for member in members}) == 1
+        and len(owned) == len(set(owned)) == partitions
+    )
+
+
+def each_generation_has_one_owner_of_each_partition(members):
+    owners = {}
+    for member in members:
+        for generation, owned in member.history:
+            for number in owned:
+                assert owners.setdefault((generation, number), member.instance) == member.instance
+
+
+def planned_members(records, group):
+    """Names of the members that a group's newest plan is for.
+
+    A plan for members that the last one did not name heeds new racks by itself: no plan because of
+    the racks follows it.
+    """
+    plan = records.get(f'["g","{group}"]'.encode())
+    return plan and {member["instance"] for member in plan["members"]}
+
+
+@pytest.fixture
+def subscribe(loop):
+    """Start members of a published group, and end them with the test."""
+    for client in ("kafka", "aiokafka"):
+        pytest.importorskip(client, reason="an extra that is not installed")
+    started = []
+
+    def begin(*arguments, **more):
+        started.extend(loop.subscribe(*arguments, **more))
+        return list(started)
+
+    yield begin
+    for member in started:
+        member.stop()
+
+
+def test_replicas_that_change_racks_take_partitions_of_members_that_subscribe_along(
+    loop, subscribe
+):
+    group = "published-rack"
+    loop.create("racked-too", [[1], [2], [3]] * 2)
+    members = subscribe(group, "racked-too", ["kafka-python", "aiokafka", "aiokafka"])
+    for number in range(6):
+        loop.produce("racked-too", number, 100)
+
+    def owned():
+        return [member.owned for member in members] if settled(members) else None
+
+    loop.daemon.wait_for("local partitions", lambda: owned() == [{0, 3}, {1, 4}, {2, 5}])
+    names = {member.instance for member in members}
+    loop.read("assignments", lambda records: planned_members(records, group) == names)
+    reassign(loop.bootstrap, "racked-too", {number: [(number + 1) % 3 + 1] for number in range(6)})
+    loop.daemon.wait_for(
+        "a plan",
+        lambda: loop.daemon.logged("plan.published", group=group, cause="racks"),
+    )
+    loop.daemon.wait_for("the move", lambda: owned() == [{2, 5}, {0, 3}, {1, 4}])
+    loop.all_is_processed(group, "racked-too", members)
+    each_generation_has_one_owner_of_each_partition(members)
+
+
+def test_a_published_group_follows_plans_and_outlives_the_daemon_and_its_own_leader(
+    loop, subscribe
+):
+    group, topic = "published-lag", "skewed-too"
+    loop.create(topic, [[1, 2], [2, 3], [3, 1]] * 2)
+    members = subscribe(group, topic, ["kafka-python", "aiokafka", "kafka-python"], rate=60)
+    for number in range(6):
+        loop.produce(topic, number, 30)
+    loop.daemon.wait_for(
+        "the first plan", lambda: loop.daemon.logged("plan.published", group=group)
+    )
+    loop.daemon.wait_for(
+        "two partitions each", lambda: settled(members) and all(len(m.owned) == 2 for m in members)
+    )
+    hot = set(members[0].owned)
+    for number in hot:
+        loop.produce(topic, number, 2000)
+    loop.daemon.wait_for(
+        "a plan", lambda: loop.daemon.logged("plan.published", group=group, cause="skew")
+    )
+    loop.daemon.wait_for(
+        "the hot partitions with two members",
+        lambda: settled(members) and not any(hot <= m.owned for m in members),
+    )
+
+    # The daemon dies: everybody goes on, at once and as before.
+    for number in range(6):
+        loop.produce(topic, number, 500)
+    loop.daemon.kill()
+    before = [(m.generation, m.handled) for m in members]
+    time.sleep(2)
+    for member, (generation, handled) in zip(members, before, strict=True):
+        assert member.generation == generation
+        assert member.handled > handled
+
+    # The member that leads dies, and another is not heard of for longer than its session.
+    leader = next(member for member in members if member.leads)
+    leader.kill()
+    asleep, awake = [member for member in members if member is not leader]
+    asleep.pause()
+    wait_until("one owner", lambda: awake.owned == set(range(6)), 60)
+    asleep.go_on()
+    wait_until("the other's return", lambda: settled([asleep, awake]) and asleep.owned, 60)
+    assert asleep.refusals, "what it had in hand belonged to another member by then"
+    loop.start()
+    loop.daemon.wait_for("the lead", lambda: loop.daemon.logged("daemon.leading"))
+    asleep.speed_up()
+    awake.speed_up()
+    loop.all_is_processed(group, topic, members)
+    each_generation_has_one_owner_of_each_partition(members)
+
+
+def test_a_group_by_a_pattern_reads_a_topic_that_comes_later_and_no_other(loop):
+    for name in ("patterned.1", "unpatterned"):
+        loop.create(name, [[1, 2], [2, 3]])
+    followers = loop.follow("patterned", "^patterned[.]", "ab")
+    loop.daemon.wait_for("partitions", lambda: all(len(f.owned) == 1 for f in followers))
+    loop.create("patterned.2", [[1, 2], [2, 3]])
+    for name in ("patterned.1", "patterned.2", "unpatterned"):
+        loop.produce(name, 0, 100)
+    for name in ("patterned.1", "patterned.2"):
+        loop.daemon.wait_for(
+            f"commits in {name}",
+            lambda name=name: loop.committed("patterned", name, 1) == {0: 100},
+        )
+    causes = [plan["cause"] for plan in loop.daemon.logged("plan.published", group="patterned")]
+    assert causes[0] == "membership"
+    assert "topics" in causes
+    assert loop.committed("patterned", "unpatterned", 1) == {0: 0}
+    for follower in followers:
+        follower.stop()
+
+
+def test_replicas_that_change_racks_move_partitions_of_a_proxied_group(loop):
+    group, topic, journal, gone = "proxied-rack", "racked-three", [], []
+    loop.create(topic, [[1], [2], [3]] * 2)
+
+    def join(rack):
+        config = {
+            "bootstrap.servers": loop.bootstrap,
+            "group.id": group,
+            "client.rack": rack,
+            "auto.offset.reset": "earliest",
+            "auto.commit.interval.ms": 500,
+            "heartbeat.interval.ms": 500,
+            "log_level": 0,
+        }
+        return SubscriberProcess(config, topic, journal)
+
+    members = {rack: join(rack) for rack in "abc"}
+
+    def owned():
+        return {rack: set(member.held) for rack, member in members.items()}
+
+    def has_two_each():
+        return all(len(held) == 2 for held in owned().values())
+
+    def leads():
+        return loop.daemon.logged("proxy.leading", group=group)
+
+    try:
+        for number in range(6):
+            loop.produce(topic, number, 100)
+        loop.daemon.wait_for(
+            "membership", lambda: loop.daemon.logged("proxy.waiting_for_lead", group=group)
+        )
+        for rack in cycle("abc"):
+            loop.daemon.wait_for("a settled group", has_two_each)
+            if leads():
+                break
+            gone.append(members[rack])
+            gone[-1].stop()
+            members[rack] = join(rack)
+        loop.daemon.wait_for(
+            "local partitions", lambda: owned() == {"a": {0, 3}, "b": {1, 4}, "c": {2, 5}}
+        )
+        # The pipeline knows a group from its first commit on, and only changes of racks after that.
+        loop.read("lag", lambda records: f'["lag","{group}","{topic}"]'.encode() in records)
+        names = {member.member_id for member in members.values()}
+        loop.read("assignments", lambda records: planned_members(records, group) == names)
+        reassign(loop.bootstrap, topic, {number: [(number + 1) % 3 + 1] for number in range(6)})
+        loop.daemon.wait_for(
+            "a plan", lambda: loop.daemon.logged("plan.published", group=group, cause="racks")
+        )
+        loop.daemon.wait_for("the move", lambda: owned() == {"b": {0, 3}, "c": {1, 4}, "a": {2, 5}})
+        loop.all_is_processed(group, topic, [*gone, *members.values()])
+        assert shared(journal) == []
+    finally:
+        for member in members.values():
+            member.stop()
 
 
 def test_a_daemon_that_is_killed_freezes_the_assignment_and_its_successor_keeps_it(loop):

@@ -5,6 +5,7 @@ read again, so that accepted values are sound. A million inputs in all come from
 seed, which is printed; the quick suite takes twenty thousand.
 """
 
+import logging
 import resource
 import tracemalloc
 from random import Random
@@ -37,6 +38,12 @@ BYTES_PER_INPUT_BYTE, BYTES_PER_INPUT = 400, 64 * 1024
 """Bytes of memory allowed for each byte of input, and for any input."""
 RUN_KIB = 256 * 1024
 """KiB by which the process may grow in a whole run."""
+
+
+@pytest.fixture(autouse=True)
+def unlogged(caplog):
+    """Leave out the warnings: what pytest keeps of them would count as a reader's memory."""
+    caplog.set_level(logging.ERROR, "assignors.clients.group_join")
 
 
 def damaged(draw, seeds, *, words=False):

@@ -1,0 +1,117 @@
+"""A proxied group on brokers of its own: leaders, brokers and daemons end, and nobody stops."""
+
+import signal
+import time
+
+import pytest
+
+from assignors.handover.timers import Timers
+from daemon.proxy.group_link import CLIENT_ID
+from deploy.cluster import Cluster
+from levelwind_testing.kafka.reassignment import lead_again
+from levelwind_testing.processes.daemon_process import timer_settings
+from levelwind_testing.processes.proxied_stage import ProxiedStage
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
+
+TIMERS = Timers().scaled(0.2)
+SETTINGS = timer_settings(TIMERS)
+OFFSETS = "__consumer_offsets"
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with Cluster.start() as brokers:
+        yield brokers
+
+
+@pytest.fixture
+def stage(client_config, kafka, fresh, tmp_path):
+    made = ProxiedStage(client_config, kafka, fresh, tmp_path, replication=3, settings=SETTINGS)
+    try:
+        yield made
+    finally:
+        made.stop()
+
+
+def offsets_partition(group, count):
+    """The partition of the brokers' offsets topic whose leader coordinates a group."""
+    value = 0
+    for letter in group:
+        value = (31 * value + ord(letter)) & 0x7FFFFFFF  # as Java hashes, without the sign
+    return value % count
+
+
+def test_the_lead_outlives_the_leader_a_broker_and_moves_of_the_coordinator(stage, cluster):
+    stage.join("a")  # it leads
+    stage.wait(stage.settled, "first member")
+    stage.join("b")
+    stage.wait(stage.settled, "group of its own")
+    stage.start_daemon()
+    stage.see_layout()
+    stage.wait(lambda: stage.daemon.logged("proxy.waiting_for_lead"), "membership")
+
+    # The leader dies without a word: its partitions have another owner once its session is over.
+    stage.kill("a")
+    stage.wait(stage.settled, "group without its leader")
+    stage.join("c")
+    stage.lead()
+
+    # No lag names a newcomer: the leader knows it, and it gets its planned share.
+    stage.reports = False
+    stage.join("d")
+    stage.wait(lambda: stage.follows() and len(stage.held()) == 3, "plan with the newcomer")
+    stage.reports = True
+
+    # The coordinator's broker dies, and comes again.
+    lost = stage.wait(stage.coordinator, "coordinator")
+    cluster.kill(lost)
+    try:
+        stage.wait(lambda: stage.coordinator() not in {None, lost}, "other coordinator")
+        stage.level()
+    finally:
+        cluster.start_broker(lost)
+
+    # The coordinator moves while all brokers are well.
+    count = len(stage.admin.list_topics(OFFSETS, timeout=10).topics[OFFSETS].partitions)
+    lead_again(stage.bootstrap, OFFSETS, offsets_partition(stage.group, count))
+    stage.level()
+    assert stage.daemon.logged("proxy.disconnected")
+    assert stage.daemon.logged("proxy.failed") == []
+    assert stage.kept_the_lead_while_it_was_a_member(), stage.tails()
+    print("times that the brokers dropped the proxy:", len(stage.daemon.logged("proxy.left")))
+    stage.nothing_was_lost_or_shared()
+
+
+def test_a_daemon_that_is_deposed_or_asked_to_stop_leaves_the_group(stage):
+    stage.lead_two()
+    first = stage.daemon
+    stage.start_daemon()
+    second = stage.daemon
+    stage.wait(lambda: second.logged("daemon.standing_by"), "standby")
+
+    # The first stands still, and another becomes the planner: only the leading daemon proxies.
+    first.signal(signal.SIGSTOP)
+    stage.wait(lambda: second.logged("daemon.leading"), "take-over")
+    stage.wait(lambda: second.logged("proxy.waiting_for_lead") or stage.leads(), "membership")
+    stage.wait(stage.settled, "group")
+    first.signal(signal.SIGCONT)
+    stage.wait(lambda: first.logged("daemon.deposed"), "end of the first term")
+    stage.lead()
+    stage.level()
+    assert len(proxies(stage)) == 1
+    first.kill()
+
+    # Asked to stop, it leaves at once: nobody waits for the end of its session.
+    asked = time.monotonic()
+    assert second.stop() == 0
+    assert proxies(stage) == []
+    stage.wait(stage.settled, "group without the proxy")
+    print(f"settled {time.monotonic() - asked:.1f} s after the daemon was asked to stop")
+    assert second.logged("proxy.left_silently") == []
+    stage.nothing_was_lost_or_shared()
+
+
+def proxies(stage):
+    described = stage.admin.describe_consumer_groups([stage.group])[stage.group].result(30)
+    return [member for member in described.members if member.client_id == CLIENT_ID]

@@ -1,0 +1,111 @@
+"""Levers of operators on a real daemon with real members: at once, after a kill, and audited."""
+
+import json
+import signal
+import time
+
+import psutil
+import pytest
+from click.testing import CliRunner
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from assignors.handover.timers import Timers
+from daemon.cli.main import main
+from levelwind_testing.processes.daemon_process import timer_settings
+from levelwind_testing.processes.member_process import MemberProcess
+from levelwind_testing.processes.supervised_daemons import SupervisedDaemon, wait_until
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
+
+FACTOR = 0.2
+TIMERS = Timers().scaled(FACTOR)
+PARTITIONS = 6
+SETTINGS = (
+    "pipeline.run=elsewhere",
+    "http.listen=",
+    *timer_settings(TIMERS),
+)
+
+
+@pytest.fixture
+def stage(cluster, fresh, tmp_path):
+    """A supervised daemon, two members, and the command line."""
+
+    class Stage:
+        prefix, topic = fresh("levers") + ".", fresh("orders")
+
+        def run(self, *arguments, code=0):
+            options = ["--bootstrap", cluster.bootstrap, "--set", f"prefix={self.prefix}"]
+            done = CliRunner().invoke(main, [*arguments, *options])
+            assert done.exit_code == code, done.output
+            return done.stdout
+
+        def counts(self):
+            return [len(member.owned) for member in self.members]
+
+        def wait_for(self, *expected, within=40):
+            wait_until(f"{expected}", lambda: tuple(self.counts()) == expected, within)
+
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    admin.create_topics([NewTopic(Stage.topic, PARTITIONS, 1)])[Stage.topic].result(30)
+    stage = Stage()
+    stage.members = []
+    stage.daemon = SupervisedDaemon(
+        cluster.bootstrap, tmp_path, f"prefix={stage.prefix}", *SETTINGS
+    )
+    try:
+        wait_until("leader", lambda: stage.daemon.logged("daemon.leading"), 60, [stage.daemon])
+        stage.members += [
+            MemberProcess(cluster.bootstrap, stage.prefix, "group", stage.topic, name, FACTOR)
+            for name in ("a", "b")
+        ]
+        stage.wait_for(3, 3, within=60)
+        yield stage
+    finally:
+        for member in stage.members:
+            member.kill()
+        stage.daemon.stop()
+
+
+def decisions(stage):
+    lines = stage.run("decisions", "group", "--format", "json").splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def test_a_drain_is_followed_at_once_and_survives_a_kill_and_a_rollback_ends_what_it_did(stage):
+    published = [entry for entry in decisions(stage) if entry["outcome"] == "published"]
+    level = published[-1]["plan_id"]
+    assert "dry run" in stage.run("drain", "group", "a")
+    begun = time.monotonic()
+    stage.run("drain", "group", "a", "--execute", "--reason", "host goes away")
+    stage.wait_for(0, PARTITIONS)
+    print(f"drained {time.monotonic() - begun:.1f} s after the order")
+    terms = len(stage.daemon.logged("daemon.leading"))
+    stage.daemon.kill()
+    wait_until("next term", lambda: len(stage.daemon.logged("daemon.leading")) > terms, 60)
+    assert stage.daemon.logged("config.overridden")[-1]["levers"] == ["group drain a"]
+    time.sleep(3)
+    assert stage.counts() == [0, PARTITIONS]
+
+    stage.run("rollback", "group", "--to", level, "--execute")
+    stage.wait_for(3, 3)
+    stage.run("undrain", "group", "a", "--execute")
+    stage.run("resume", "group", "--execute")
+    trail = decisions(stage)
+    orders = [entry["cause"] for entry in trail if entry["kind"] == "lever"]
+    assert orders == ["drain", "rollback", "undrain", "resume"]
+    plans = [entry for entry in trail if entry["outcome"] == "published"]
+    assert len(plans) >= 3
+    for plan in plans:
+        result = json.loads(stage.run("replay", plan["id"], "--group", "group", "--format", "json"))
+        assert result["identical"], result
+
+
+def test_a_signal_reloads_the_settings_of_a_running_daemon(stage):
+    guard = psutil.Process(stage.daemon.now.child.process.pid)
+    (daemon,) = guard.children()  # the guard itself would end the daemon
+    daemon.send_signal(signal.SIGHUP)
+    wait_until("reload", lambda: stage.daemon.logged("config.reloaded"), 20)
+    assert stage.daemon.logged("config.reloaded")[-1]["changed"] == []
+    assert stage.daemon.logged("config.restart_needed") == []
+    assert stage.daemon.now.child.poll() is None

@@ -1,0 +1,162 @@
+"""Daemon, pipeline, consumer and operator with exactly the rights that `levelwind acls` prints."""
+
+import json
+import subprocess
+import sys
+import time
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import NewTopic
+
+from assignors.clients.confluent import ManagedConsumer
+from levelwind_testing.kafka.managed_consumers import poll_until
+from levelwind_testing.processes.daemon_process import DaemonProcess
+from levelwind_testing.security.printed_rights import decisions, grant, printed
+from levelwind_testing.security.secure_brokers import secure_brokers
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
+
+GROUP, TOPIC = "billing", "orders"
+CONSUMER = ("--role", "consumer", "--group", GROUP, "--topic", TOPIC, "--fencing", "broker")
+
+
+def kafka_settings(user):
+    """Settings of the command line for a user, but for the brokers' address."""
+    return [
+        f"kafka.{name}={value}"
+        for name, value in user.librdkafka.items()
+        if name != "bootstrap.servers"
+    ]
+
+
+def set_options(settings):
+    return [word for setting in settings for word in ("--set", setting)]
+
+
+class Installation:
+    """Secure brokers, and users with the rights of their roles."""
+
+    def __init__(self, brokers):
+        self.brokers, self.admin = brokers, brokers.admin
+        self.daemon = brokers.scram_user("planner-user")
+        self.pipeline = brokers.certificate_user("pipeline-user")
+        self.consumer = brokers.scram_user("billing-user", "SCRAM-SHA-256")
+        self.operator = brokers.certificate_user("operator-user")
+        self.rights = {
+            user.name: printed(*arguments, "--principal", user.principal)
+            for user, arguments in (
+                (self.daemon, ("--role", "daemon")),
+                (self.pipeline, ("--role", "pipeline")),
+                (self.consumer, CONSUMER),
+                (self.operator, ("--role", "operator")),
+            )
+        }
+        for rights in self.rights.values():
+            grant(self.admin, rights)
+        self.admin.create_topics([NewTopic(TOPIC, 2, 1)])[TOPIC].result(30)
+
+    def produce(self, *values):
+        producer = Producer(self.brokers.cluster.admin_settings | {"log_level": "0"})
+        for number, value in enumerate(values):
+            producer.produce(TOPIC, partition=number % 2, value=value)
+        assert producer.flush(30) == 0
+
+    def write(self, topic, key, value):
+        producer = Producer(self.brokers.cluster.admin_settings | {"log_level": "0"})
+        producer.produce(topic, key=key, value=value)
+        assert producer.flush(30) == 0
+
+    def consume(self, instance):
+        return ManagedConsumer(
+            {"auto.offset.reset": "earliest", "log_level": 0, **self.consumer.librdkafka},
+            group=GROUP,
+            topics=[TOPIC],
+            instance=instance,
+            fencing="broker",
+        )
+
+    def start_daemon(self, state, *settings):
+        return DaemonProcess(
+            self.daemon.librdkafka["bootstrap.servers"],
+            state,
+            "pipeline.run=elsewhere",
+            *kafka_settings(self.daemon),
+            *settings,
+        )
+
+    def levelwind(self, user, *arguments, settings=(), **options):
+        return subprocess.Popen(
+            [
+                *(sys.executable, "-m", "daemon.cli", *arguments),
+                *("--bootstrap", user.librdkafka["bootstrap.servers"]),
+                *set_options([*kafka_settings(user), *settings]),
+            ],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            **options,
+        )
+
+
+@pytest.fixture(scope="module")
+def installation(tmp_path_factory):
+    with secure_brokers(tmp_path_factory.mktemp("secure"), log_allowed=True) as brokers:
+        yield Installation(brokers)
+
+
+def java_settings(user):
+    return [
+        f"pipeline.kafka.{name}={value}"
+        for name, value in user.java.items()
+        if name != "bootstrap.servers"
+    ]
+
+
+def test_everything_works_with_exactly_these_rights_and_each_of_them_is_used(
+    installation, tmp_path
+):
+    installation.produce("a", "b", "c")
+    daemon = installation.start_daemon(tmp_path / "daemon")
+    pipeline = None
+    try:
+        daemon.wait_for("the lead", lambda: daemon.logged("daemon.leading"))
+        installation.write("levelwind.metadata", b'["no such kind"]', b"{}")  # a dead letter
+        pipeline = installation.levelwind(
+            installation.pipeline,
+            "pipeline",
+            settings=[f"state_dir={tmp_path / 'p'}", *java_settings(installation.pipeline)],
+        )
+        with installation.consume("one") as consumer:
+            assert sorted(poll_until(consumer, lambda values: len(values) == 3)) == ["a", "b", "c"]
+            until = time.monotonic() + 240
+            while True:
+                groups = installation.levelwind(
+                    installation.operator, "groups", "--format", "json"
+                ).communicate(timeout=150)[0]
+                found = [json.loads(line) for line in groups.splitlines() if line.startswith("{")]
+                if any(one["group"] == GROUP and one.get("lag") is not None for one in found):
+                    break
+                assert pipeline.poll() is None, pipeline.stdout.read()
+                assert time.monotonic() < until, groups
+                consumer.poll(1.0)
+        for words in (("pause", GROUP, "--execute"), ("dead-letters", "--retry")):
+            asked = installation.levelwind(installation.operator, *words)
+            text, _ = asked.communicate(timeout=150)
+            assert asked.returncode == 0, text
+    finally:
+        if pipeline is not None:
+            pipeline.terminate()
+            pipeline.communicate(timeout=150)
+        daemon.stop()
+    made = decisions(installation.brokers.cluster.log(1))
+    users = installation.rights.keys()
+    assert [one for one in made if one.user in users and not one.allowed] == []
+    unused = [
+        f"{user}: {right.operation.name} {right.name}"
+        for user, rights in installation.rights.items()
+        for right in rights
+        if not any(one.user == user and one.uses(right) for one in made)
+    ]
+    # Neither a lost checkpoint nor a dead letter that an upgrade can read is part of this story.
+    assert {right for right in unused if not right.endswith(" levelwind.replays")} == set()

@@ -1,0 +1,40 @@
+"""A group that commits and has no members, and what levelwind's topics say of it."""
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from assignors.protocol.records import LagRecord, PipelineRecord
+from daemon.config.settings import load
+from levelwind_testing.kafka.newest_record import newest_record
+
+RECORDS = 100
+"""The records of the one partition that it reads."""
+
+
+class CommittingGroup:
+    def __init__(self, bootstrap: str, prefix: str, topic: str) -> None:
+        self._settings = load(overrides={"bootstrap": bootstrap, "prefix": prefix})
+        self._topic = topic
+        admin = AdminClient({"bootstrap.servers": bootstrap})
+        admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(30)
+        producer = Producer({"bootstrap.servers": bootstrap})
+        for _ in range(RECORDS):
+            producer.produce(topic, b"record")
+        producer.flush(30)
+        self._consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": f"{topic}-readers"})
+
+    def commit(self, offset: int) -> None:
+        offsets = [TopicPartition(self._topic, 0, offset)]
+        self._consumer.commit(offsets=offsets, asynchronous=False)
+
+    def lag_is(self, expected: int) -> bool:
+        """Whether the newest lag that the pipeline has published is this one."""
+        record = newest_record(self._settings, "lag", LagRecord)
+        return record is not None and record.lag == (expected,)
+
+    def pipeline(self) -> PipelineRecord | None:
+        """The pipeline's newest record of its progress."""
+        return newest_record(self._settings, "triggers", PipelineRecord)
+
+    def close(self) -> None:
+        self._consumer.close()

@@ -1,0 +1,21 @@
+"""The newest record of a kind in one of levelwind's topics."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+from daemon.kafka.topic_reader import ConsumedRecord, read_to_end
+
+if TYPE_CHECKING:
+    from daemon.config.settings import Settings
+
+Record = TypeVar("Record")
+
+
+def newest_record(settings: Settings, topic: str, kind: type[Record]) -> Record | None:
+    """Read a topic, as `lag` or `triggers`, to its end; None where it has no such record."""
+    found = None
+    for read in read_to_end(settings.client(), settings.topics, [topic], timeout=30):
+        if isinstance(read, ConsumedRecord) and isinstance(read.record, kind):
+            found = read.record
+    return found

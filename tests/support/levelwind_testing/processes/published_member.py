@@ -1,0 +1,172 @@
+r"""A member of a group whose plans the daemon publishes, in a process that a test can kill.
+
+    python -m levelwind_testing.processes.published_member SETTINGS
+
+kafka-python's or aiokafka's consumer, unmodified but for `PublishedAssignor`. It commits a batch
+after it has handled it. Its standard output says, a JSON object a line, what the member has after
+each rebalance and whether it leads, which records it handled, and which commits were refused.
+SIGUSR1 ends its throttle.
+"""
+
+import json
+import os
+import signal
+import sys
+import time
+from collections import defaultdict
+from dataclasses import asdict, dataclass
+from importlib import import_module
+from typing import Any
+
+from assignors.clients.published_plans import PublishedPlans
+from levelwind_testing.kafka.classic_members import AiokafkaMember, KafkaPythonMember
+from levelwind_testing.processes.json_lines import follow_json_lines
+from levelwind_testing.processes.module_process import start_module
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishedSettings:
+    """Settings of the program."""
+
+    client: str
+    """`kafka-python` or `aiokafka`."""
+    bootstrap: str
+    prefix: str
+    """Of levelwind's topics."""
+    group: str
+    topic: str
+    instance: str
+    rack: str
+    rate: float
+    """Records a second."""
+
+
+class PublishedProcess:
+    """A running member, as its test sees it."""
+
+    def __init__(self, settings: PublishedSettings) -> None:
+        arguments = json.dumps(asdict(settings))
+        self.instance = settings.instance
+        self.child = start_module(__name__, arguments, grace=10)
+        self.owned: set[int] = set()
+        self.generation, self.leads, self.pid = -1, False, 0
+        self.history: list[tuple[int, frozenset[int]]] = []
+        """Generation and partitions after each change."""
+        self.processed: dict[int, list[int]] = defaultdict(list)
+        self.refusals: list[str] = []
+        self.handled = 0
+        self.noise: list[str] = []
+        """Lines of libraries, and the trace of a failure."""
+        follow_json_lines(self.child.process, self._take, self.noise)
+
+    def _take(self, event: dict[str, Any]) -> None:
+        if "pid" in event:
+            self.pid = event["pid"]
+        elif "refused" in event:
+            self.refusals.append(event["refused"])
+        elif "offsets" in event:
+            self.processed[event["partition"]] += event["offsets"]
+            self.handled += len(event["offsets"])
+        else:
+            self.generation, self.leads = event["generation"], event["leads"]
+            self.owned = set(event["owned"])
+            self.history.append((self.generation, frozenset(self.owned)))
+
+    def speed_up(self) -> None:
+        """End the member's throttle."""
+        os.kill(self.pid, signal.SIGUSR1)
+
+    def pause(self) -> None:
+        """Stop the process for a while (SIGSTOP)."""
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        """Let a process that was stopped go on."""
+        os.kill(self.pid, signal.SIGCONT)
+
+    def kill(self) -> None:
+        """End the process without notice."""
+        os.kill(self.pid, signal.SIGKILL)
+        self.child.kill()
+        self.owned = set()
+
+    def stop(self) -> None:
+        """End the process in good order."""
+        self.child.stop()
+
+
+class Reporting:
+    """A member that writes what it does to standard output."""
+
+    rate = 1e9
+
+    def see(self, partitions, member_id, generation):
+        changes = len(self.changes)
+        super().see(partitions, member_id, generation)
+        if len(self.changes) > changes:
+            leads = any(assignor._leads for assignor in self.assignors)
+            owned = sorted(number for _, number in self.held)
+            report(generation=generation, owned=owned, leads=leads)
+
+    def handle(self, partition, offsets):
+        report(partition=partition, offsets=offsets)
+        time.sleep(len(offsets) / self.rate)
+
+    def refused(self, error):
+        report(refused=type(error).__name__)
+
+
+class ReportingKafkaPython(Reporting, KafkaPythonMember):
+    pass
+
+
+class ReportingAiokafka(Reporting, AiokafkaMember):
+    pass
+
+
+CLIENTS = {
+    "kafka-python": ("assignors.clients.kafka_python", ReportingKafkaPython),
+    "aiokafka": ("assignors.clients.aiokafka", ReportingAiokafka),
+}
+
+
+def report(**event: object) -> None:
+    sys.stdout.write(json.dumps(event) + "\n")
+    sys.stdout.flush()
+
+
+def main(settings: PublishedSettings) -> None:
+    report(pid=os.getpid())
+    module, kind = CLIENTS[settings.client]
+    plans = PublishedPlans(
+        {"bootstrap.servers": settings.bootstrap, "log_level": 0},
+        settings.group,
+        prefix=settings.prefix,
+    )
+    assignor = import_module(module).PublishedAssignor(
+        plans=plans, instance=settings.instance, rack=settings.rack
+    )
+    member = kind(
+        settings.bootstrap,
+        settings.group,
+        [settings.topic],
+        assignors=[assignor],
+        client_rack=settings.rack,
+        group_instance_id=settings.instance,
+        enable_auto_commit=False,
+        max_poll_records=20,
+        session_timeout_ms=6_000,
+    )
+    member.assignors, member.rate = [assignor], settings.rate
+    signal.signal(signal.SIGUSR1, lambda *_: setattr(member, "rate", 1e9))
+    signal.signal(signal.SIGTERM, lambda *_: member.stopping.set())
+    member.start()
+    while member.is_alive():
+        member.join(0.2)
+    plans.close()
+    if member.failure is not None:
+        raise member.failure
+
+
+if __name__ == "__main__":
+    main(PublishedSettings(**json.loads(sys.argv[1])))

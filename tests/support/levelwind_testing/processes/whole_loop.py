@@ -1,0 +1,137 @@
+"""The whole loop of real parts around running brokers: the daemon, its topics, and clients."""
+
+import json
+import time
+
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+
+from levelwind_testing.processes.daemon_process import DaemonProcess
+from levelwind_testing.processes.followers import Follower, overlaps
+from levelwind_testing.processes.published_member import PublishedProcess, PublishedSettings
+
+
+class Loop:
+    """The cluster, the running daemon, and the clients that a test needs."""
+
+    def __init__(self, bootstrap, state, prefix, timers, settings):
+        self.bootstrap, self.state, self.prefix = bootstrap, state, prefix
+        self.timers, self.settings = timers, settings
+        client = {"bootstrap.servers": bootstrap, "log_level": 0}
+        self.admin = AdminClient(client)
+        # The one client id that the brokers let write into their internal topics.
+        self.producer = Producer({**client, "client.id": "__admin_client"})
+        self.journal = []
+        self.start()
+
+    def start(self):
+        self.daemon = DaemonProcess(self.bootstrap, self.state, *self.settings)
+
+    def create(self, topic, replicas):
+        new = NewTopic(topic, num_partitions=len(replicas), replica_assignment=replicas)
+        self.admin.create_topics([new])[topic].result(30)
+
+    def produce(self, topic, partition, count):
+        for _ in range(count):
+            self.send(topic, partition, b"x" * 50)
+        assert self.producer.flush(30) == 0
+
+    def send(self, topic, partition, value, key=None):
+        def acknowledged(error, _):
+            assert error is None, error
+
+        self.producer.produce(topic, value, key, partition=partition, on_delivery=acknowledged)
+        self.producer.poll(0)
+
+    def subscribe(self, group, topic, clients, rate=1e9):
+        """Members of a published group: a client for each rack in order."""
+        return [
+            PublishedProcess(
+                PublishedSettings(
+                    client=client,
+                    bootstrap=self.bootstrap,
+                    prefix=self.prefix,
+                    group=group,
+                    topic=topic,
+                    instance=f"{group}-{rack}",
+                    rack=rack,
+                    rate=rate,
+                )
+            )
+            for rack, client in zip("abc", clients, strict=True)
+        ]
+
+    def follow(self, group, topic, racks, rate=1e9):
+        return [
+            Follower(
+                self.bootstrap,
+                self.prefix,
+                group,
+                topic,
+                instance=f"{group}-{rack}",
+                rack=rack,
+                timers=self.timers,
+                journal=self.journal,
+                rate=rate,
+            )
+            for rack in racks
+        ]
+
+    def ends(self, topic, partitions):
+        asked = {TopicPartition(topic, n): OffsetSpec.latest() for n in range(partitions)}
+        return {p.partition: f.result(10).offset for p, f in self.admin.list_offsets(asked).items()}
+
+    def committed(self, group, topic, partitions):
+        asked = ConsumerGroupTopicPartitions(
+            group, [TopicPartition(topic, n) for n in range(partitions)]
+        )
+        answer = self.admin.list_consumer_group_offsets([asked])[group].result(10)
+        return {p.partition: max(p.offset, 0) for p in answer.topic_partitions}  # below 0: none
+
+    def read(self, topic, done, within=60):
+        """Read one of levelwind's topics until `done` is true of its records, value by key."""
+        reader = Consumer(
+            {
+                "bootstrap.servers": self.bootstrap,
+                "log_level": 0,
+                "group.id": "nobody",
+                "auto.offset.reset": "earliest",
+                "isolation.level": "read_committed",
+            }
+        )
+        records, until = {}, time.monotonic() + within
+        try:
+            count = len(
+                self.admin.list_topics(self.prefix + topic, timeout=10)
+                .topics[self.prefix + topic]
+                .partitions
+            )
+            reader.assign([TopicPartition(self.prefix + topic, n, 0) for n in range(count)])
+            while not done(records):
+                assert time.monotonic() < until, f"not in {topic}: {list(records)[-20:]}"
+                for message in reader.consume(500, 0.2):
+                    if message.error() is None:
+                        value = message.value()
+                        records[message.key()] = None if value is None else json.loads(value)
+            return records
+        finally:
+            reader.close()
+
+    def all_is_done(self, group, topic, followers):
+        """Wait until all is committed; each record was processed, none by two at once."""
+        for follower in followers:
+            follower.speed_up()
+        self.all_is_processed(group, topic, followers)
+        assert overlaps([entry for entry in self.journal if entry.group == group]) == []
+
+    def all_is_processed(self, group, topic, members):
+        """Wait until all is committed; each record was processed by some member."""
+        partitions = len(self.ends(topic, 6))
+        self.daemon.wait_for(
+            "everything to be committed",
+            lambda: self.committed(group, topic, partitions) == self.ends(topic, partitions),
+        )
+        ends = self.ends(topic, partitions)
+        for number, end in ends.items():
+            processed = {offset for m in members for offset in m.processed.get(number, [])}
+            assert processed == set(range(end))
