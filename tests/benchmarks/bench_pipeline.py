@@ -15,6 +15,7 @@ pipeline with this script, the driver.
 
 import argparse
 import base64
+import itertools
 import os
 import statistics
 import sys
@@ -38,7 +39,7 @@ from deploy.jars import classpath
 from streaming.decoding import offsets_topic
 from streaming.spark import query as spark_query
 from streaming.spark import session
-from streaming.spark.progress import Progress, Terminated
+from streaming.spark.progress import Progress, QueryNews, Terminated
 from streaming.spark.settings import PipelineSettings
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
@@ -64,8 +65,10 @@ PACED = "paced"
 """Name of the topic and of the group whose commits are timed."""
 PROBES = 10
 """Partitions of that topic."""
-FEW, FEW_BATCHES = 50, 20
-"""Commits of a small batch, and number of such batches."""
+FEW, FEW_BATCHES = 50, 40
+"""Commits of a small batch, and number of such batches that are timed together."""
+FEW_WARM_BATCHES = 300
+"""Small batches between the first that are timed and the last: the JVM compiles meanwhile."""
 IDLE_SECONDS = 2.0
 """Time for the last commits to show, after a measurement."""
 # With one segment a partition the cleaner removes nothing that is counted.
@@ -315,20 +318,27 @@ class PipelineBenchmark:
             self.writer.sample(topic, partitions)
         self.read_by_pipeline(every_key)
         with self.query() as batches:
-            used, done = processes.usage(), len(batches)
-            for number in range(FEW_BATCHES):
-                before = len(batches)
-                for key in range(number * FEW, (number + 1) * FEW):
-                    partition, name = keys[key * 37 % len(keys)]
-                    self.writer.write(name, commit_value(self.committed, now_ms()), partition)
-                self.writer.producer.flush()
-                wait_for(lambda known=before: sum(b.rows for b in batches[known:]) >= FEW)
-            spent = apart(processes.spent_by_name(used, processes.usage()))
-            small = batches[done:]
-        took = [batch.batch_ms / 1000 for batch in small]
-        jvm, python = (seconds / len(small) for seconds in spent)
-        print(f"batches of {FEW} commits beside {load.groups:,} groups: {quantiles(took)}")
-        print(f"    CPU of each of {len(small)}: JVM {jvm:.2f} s, Python {python:.2f} s")
+            numbers = itertools.count()
+
+            def write(count: int) -> None:
+                for number in itertools.islice(numbers, count):
+                    before = len(batches)
+                    for key in range(number * FEW, (number + 1) * FEW):
+                        partition, name = keys[key * 37 % len(keys)]
+                        self.writer.write(name, commit_value(self.committed, now_ms()), partition)
+                    self.writer.producer.flush()
+                    wait_for(lambda known=before: sum(b.rows for b in batches[known:]) >= FEW)
+
+            for title, warm in (("at first", 0), (f"after {FEW_WARM_BATCHES}", FEW_WARM_BATCHES)):
+                write(warm)
+                used, done = processes.usage(), len(batches)
+                write(FEW_BATCHES)
+                spent = apart(processes.spent_by_name(used, processes.usage()))
+                took = [batch.batch_ms / 1000 for batch in batches[done:]]
+                jvm, python = (seconds / len(took) for seconds in spent)
+                print(f"batches of {FEW} commits beside {load.groups:,} groups, {title}:")
+                print(f"    {quantiles(took)}")
+                print(f"    CPU of each of {len(took)}: JVM {jvm:.2f} s, Python {python:.2f} s")
 
     # -- latency
 
@@ -486,10 +496,10 @@ class PipelineBenchmark:
         """Run the pipeline from its checkpoint until the block ends; yields its batches so far."""
         batches: list[Progress] = []
 
-        def on_progress(news: Progress | Terminated) -> None:
+        def on_progress(news: QueryNews) -> None:
             if isinstance(news, Progress):
                 batches.append(news)
-            elif news.error:
+            elif isinstance(news, Terminated) and news.error:
                 print(news.error, file=sys.stderr)
 
         query = spark_query.start(self.spark, self.settings, on_progress)
