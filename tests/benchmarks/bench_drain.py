@@ -30,11 +30,12 @@ from deploy.cluster import Cluster
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
+from levelwind_testing.drain.drain_candidates import CANDIDATES
 from levelwind_testing.drain.drain_chart import draw_rounds
 from levelwind_testing.drain.drain_goals import OURS, replay_verdicts
 from levelwind_testing.drain.drain_replay import replay
 from levelwind_testing.drain.drain_report import ReplayFigures, report
-from levelwind_testing.drain.drain_round import CANDIDATES, DrainRound, RoundKey, RoundResult
+from levelwind_testing.drain.drain_round import DrainRound, RoundKey, RoundResult
 from levelwind_testing.drain.drain_scenarios import (
     LARGE_BURST,
     RACKS,
@@ -119,11 +120,10 @@ def play(
     if not keys:
         return results
     settings = [
-        f"groups.{replace(key, attempt=attempt).group}.strategy={candidate.strategy}"
+        setting
         for key in keys
-        for candidate in [CANDIDATES[key.candidate]]
         for attempt in range(options.attempts)
-        if candidate.managed and candidate.strategy != "optimal"
+        for setting in group_settings(replace(key, attempt=attempt))
     ]
     begun, writing = time.monotonic(), threading.Lock()
     with (
@@ -165,6 +165,17 @@ def play(
                 with log.open("a") as file:
                     file.writelines(json.dumps(event) + "\n" for event in daemon.events)
     return results
+
+
+def group_settings(key: RoundKey) -> list[str]:
+    """The daemon's settings of a round's group, as for `--set`."""
+    candidate = CANDIDATES[key.candidate]
+    if candidate.mode is None:
+        return []
+    return [
+        f"groups.{key.group}.strategy={candidate.strategy}",
+        f"groups.{key.group}.mode={candidate.mode}",
+    ]
 
 
 def replays(

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from daemon.config.settings import load
+from levelwind_testing.drain.drain_candidates import CANDIDATES
 from levelwind_testing.drain.drain_chart import draw_rounds
 from levelwind_testing.drain.drain_figures import RoundFigures
 from levelwind_testing.drain.drain_goals import replay_verdicts, verdicts
@@ -20,7 +21,7 @@ from levelwind_testing.drain.drain_report import (
     report,
     spread_text,
 )
-from levelwind_testing.drain.drain_round import CANDIDATES, RoundKey, RoundResult
+from levelwind_testing.drain.drain_round import RoundKey, RoundResult
 from levelwind_testing.drain.drain_scenarios import SCENARIOS
 from levelwind_testing.drain.machine_load import MachineLoad
 
@@ -103,6 +104,27 @@ def test_a_round_in_which_the_machine_was_the_bottleneck_is_in_no_median_and_is_
     assert "1.10 x ideal, p99 20.5 s, 12 moves, 1 plans" in row
 
 
+def test_bytes_of_other_racks_are_left_out_where_no_client_tells():
+    silent = replace(RESULT, remote_bytes=0, local_bytes=0)
+    assert " MB" not in report([silent], {})
+    assert "0.0 MB" in report([replace(RESULT, remote_bytes=0)], {})
+
+
+def test_a_group_gets_its_candidates_strategy_and_mode():
+    def of(candidate):
+        return BENCHMARK["group_settings"](replace(RESULT.key, candidate=candidate))
+
+    assert of("range") == []
+    assert of("lag") == [
+        "groups.S1-lag-1-1-0.strategy=lag",
+        "groups.S1-lag-1-1-0.mode=managed",
+    ]
+    assert of("published") == [
+        "groups.S1-published-1-1-0.strategy=optimal",
+        "groups.S1-published-1-1-0.mode=published",
+    ]
+
+
 def test_a_replay_that_differs_by_more_than_15_percent_is_remarked():
     assert differences([RESULT], [REPLAYED]) == []
     assert differences([RESULT], ()) == []
@@ -155,6 +177,9 @@ def test_the_goals_of_s1_are_judged_beside_kafkas_best():
     assert reached(uniform, sticky) == []
     # A strategy of ours is not Kafka's best.
     assert reached(ours, uniform, played("S1", "lag", drain_over_ideal=1.0)) == [True] * 3
+    published = played("S1", "published", drain_over_ideal=1.2)
+    cooperative = played("S1", "published-cooperative", drain_over_ideal=1.3)
+    assert reached(ours, uniform, published, cooperative) == [True] * 4 + [False]
 
 
 def test_no_seed_of_s1n_may_be_behind_kafka():

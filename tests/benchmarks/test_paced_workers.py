@@ -6,6 +6,7 @@ import threading
 import numpy as np
 import pytest
 
+from levelwind_testing.drain import paced_workers
 from levelwind_testing.drain.drain_figures import read_journal
 from levelwind_testing.drain.paced_workers import (
     SLACK_SECONDS,
@@ -60,7 +61,7 @@ def member(number: int = 0) -> PacedMember:
         sizes=[24, 12],
         speeds=[SPEED] * 6,
         client={},
-        managed=False,
+        mode=None,
         static=False,
         journal="",
     )
@@ -79,6 +80,40 @@ def test_a_member_with_a_backlog_handles_one_record_after_the_other_at_its_speed
     # Beyond its speed nothing but the machine takes time, and that is counted.
     assert steps.sum() == pytest.approx(39 / SPEED + journal.late, abs=SLACK_SECONDS)
     assert journal.busy == pytest.approx(40 / SPEED)
+
+
+class Rebalanced(Backlog):
+    """A consumer with two records, and a rebalance of five seconds before the second."""
+
+    def __init__(self, one, stop, clock):
+        super().__init__(2, stop)
+        self._one, self._clock = one, clock
+
+    def poll(self, timeout):
+        if len(self._messages) == 1:
+            self._clock.seconds += 5
+            self._one._gained(None, [])
+        return super().poll(timeout)
+
+
+class Clock:
+    """A clock that stands still but for sleepers."""
+
+    seconds = 1_000.0
+
+    def time(self):
+        return self.seconds
+
+    def sleep(self, seconds):
+        self.seconds += seconds
+
+
+def test_the_time_of_a_rebalance_is_no_lateness_of_the_machine(monkeypatch):
+    stop, one, clock = threading.Event(), member(), Clock()
+    monkeypatch.setattr(paced_workers, "time", clock)
+    one._work(Rebalanced(one, stop, clock), stop)
+    assert one.journal.late == 0
+    assert one.journal.handled_at[1] >= 1_005
 
 
 def test_bytes_count_for_the_rack_of_the_broker_that_sent_them():

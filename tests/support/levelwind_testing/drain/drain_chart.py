@@ -9,8 +9,8 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from daemon.charts import BEST, INK, MUTED, PLAIN, chart_file
+from levelwind_testing.drain.drain_candidates import CANDIDATES
 from levelwind_testing.drain.drain_report import counted
-from levelwind_testing.drain.drain_round import CANDIDATES
 from levelwind_testing.drain.drain_scenarios import SCENARIOS
 
 if TYPE_CHECKING:

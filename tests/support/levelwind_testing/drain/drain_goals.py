@@ -11,14 +11,18 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, TypeAlias
 
-from levelwind_testing.drain.drain_round import CANDIDATES
+from levelwind_testing.drain.drain_candidates import CANDIDATES
 
 if TYPE_CHECKING:
     from levelwind_testing.drain.drain_report import ReplayFigures
     from levelwind_testing.drain.drain_round import RoundResult
 
 OURS = "levelwind"
-KAFKA = tuple(name for name, candidate in CANDIDATES.items() if not candidate.managed)
+KAFKA = tuple(name for name, candidate in CANDIDATES.items() if candidate.mode is None)
+FOLLOWERS = tuple(
+    name for name, candidate in CANDIDATES.items() if candidate.mode not in (None, "managed")
+)
+"""Candidates whose members subscribe and follow plans all the same."""
 STEADY_GROWTH = 5.0
 """Records a second by which a backlog may seem to grow, by the chance of the arrivals."""
 SAME_SECONDS = 0.02
@@ -95,10 +99,16 @@ def _p99(result: RoundResult) -> float:
 def _s1(rounds: Sequence[RoundResult]) -> list[tuple[str, bool]]:
     ours, best = _of(rounds, OURS, _drain), _best_of_kafka(rounds, _drain)
     first = _of(rounds, OURS, lambda result: result.figures.first_move)
+    played = {result.key.candidate for result in rounds}
+    others = [(name, _of(rounds, name, _drain)) for name in FOLLOWERS if name in played]
     return [
         (f"drain {ours:.2f} <= 1.15 x ideal", ours <= 1.15),
         (f"drain {ours:.2f} <= half of Kafka's best {best:.2f}", ours <= best / 2),
         (f"first moves after {first:.1f} s <= 8 s", first <= 8),
+        *(
+            (f"{name} drain {drain:.2f} within 10 % of {ours:.2f}", drain <= 1.1 * ours)
+            for name, drain in others
+        ),
     ]
 
 

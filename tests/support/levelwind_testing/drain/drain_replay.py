@@ -1,8 +1,10 @@
 """Replay of the scenarios in the simulation: the daemon's own policy, on the same arrivals.
 
-Kafka's candidates plan with the same algorithm, and only when the members change. The replay knows
-neither polling nor the time of batches and plans: members read without delay, lag is judged when
-the next sample is taken, and a partition that moves pauses for a fixed time.
+Kafka's candidates plan with the same algorithm, and only when the members change: then at once,
+and nobody reads what moves until the last member has learned of it by a heartbeat. The replay knows
+no polling, and the pipeline and hand-overs by their usual time only: members read without delay,
+lag is judged a fixed time after the next sample was taken, and a partition that moves pauses for a
+fixed time.
 """
 
 from __future__ import annotations
@@ -48,16 +50,21 @@ if TYPE_CHECKING:
 
     from daemon.config.settings import Settings
     from daemon.simulation.fleet import Event
-    from levelwind_testing.drain.drain_round import DrainCandidate
+    from levelwind_testing.drain.drain_candidates import DrainCandidate
 
 TICKS = 4
 """Ticks of a second."""
 LEAD_SECONDS = 8
 """Seconds from the first plan to the first arrivals, as in a round on real brokers."""
-RHYTHM = Rhythm(commits=5.0, samples=1.0)
-"""What clients do, and the observer, by default."""
+RHYTHM = Rhythm(commits=5.0, samples=1.0, begin=0.5, delay=0.5)
+"""What clients do, and the observer, by default. A burst comes in the middle between two samples,
+which is what it does on average; the delay is what `bench_pipeline.py` measures."""
 PAUSE_SECONDS = 1.0
 """Seconds for which nobody reads a partition that moves: what `bench_handover.py` measures."""
+HEARTBEAT_SECONDS = 3.0
+"""Seconds between two heartbeats of a member of a classic group: `heartbeat.interval.ms`."""
+CONSUMER_HEARTBEAT_SECONDS = 5.0
+"""The same in a group of KIP-848: `group.consumer.heartbeat.interval.ms`."""
 STATIC_SESSION_SECONDS = 45.0
 """Seconds after which Kafka counts a silent static member as dead, by default."""
 
@@ -75,11 +82,15 @@ def replay(
 ) -> ReplayFigures:
     """Simulate a scenario for a candidate."""
     rules = rules_of(settings)
-    if not candidate.managed:
+    if candidate.mode is None:
         never = replace(rules.skew, floor_seconds=math.inf, utilisation=math.inf)
-        rules = replace(rules, skew=never, dead_after=STATIC_SESSION_SECONDS, grant=0.0)
+        control = replace(rules.control, settle=0.0)
+        rules = replace(
+            rules, control=control, skew=never, dead_after=STATIC_SESSION_SECONDS, grant=0.0
+        )
     world = replay_world(scenario, candidate)
-    hand_over = HandOver(pause=PAUSE_SECONDS, eager=candidate.name == "range")
+    pause = pause_seconds(candidate)
+    hand_over = HandOver(pause=pause, eager=candidate.eager)
     reader = PrefetchingReader(world.ticks, PARTITIONS)
     run = StrategyRun(
         world,
@@ -116,7 +127,7 @@ def replay(
         if moved and number >= begin:
             moves += moved
             if first_move is None:
-                first_move = (number - begin) / TICKS + PAUSE_SECONDS
+                first_move = (number - begin) / TICKS + pause
     first_of_burst = arrived[:begin].sum(axis=0)
     sizes = burst_sizes(scenario, burst)
     bounds = zip(first_of_burst.tolist(), (first_of_burst + sizes).tolist(), strict=True)
@@ -132,6 +143,20 @@ def replay(
         moves=moves,
         plans=sum(run.tally.plans.values()) - plans,
     )
+
+
+def pause_seconds(candidate: DrainCandidate) -> float:
+    """Seconds for which nobody reads a partition that moves, on average.
+
+    A rebalance of a classic group waits for the last of the other members. In a group of KIP-848
+    the former owner and then the next one learn of it, each after half an interval.
+    """
+    if candidate.mode is not None:
+        return PAUSE_SECONDS
+    if candidate.client.get("group.protocol") == "consumer":
+        return CONSUMER_HEARTBEAT_SECONDS
+    others = len(MEMBER_RACKS) - 1
+    return HEARTBEAT_SECONDS * others / (others + 1)
 
 
 def replay_world(scenario: DrainScenario, candidate: DrainCandidate) -> World:

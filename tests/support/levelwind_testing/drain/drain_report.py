@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING
 
+from levelwind_testing.drain.drain_candidates import CANDIDATES
 from levelwind_testing.drain.drain_goals import verdicts
-from levelwind_testing.drain.drain_round import CANDIDATES
 from levelwind_testing.drain.drain_scenarios import SCENARIOS
 
 if TYPE_CHECKING:
@@ -59,7 +59,11 @@ COLUMNS: Sequence[Column] = (
     Column(name="max s", value=lambda r: r.figures.max, text=_seconds),
     Column(name="util", value=lambda r: r.figures.utilisation, text="{:.2f}".format),
     Column(name="growth/s", value=lambda r: r.figures.growth, text="{:+.0f}".format),
-    Column(name="other racks", value=lambda r: r.remote_bytes / 1e6, text="{:.1f} MB".format),
+    Column(
+        name="other racks",  # kafka-python does not tell
+        value=lambda r: r.remote_bytes / 1e6 if r.remote_bytes or r.local_bytes else None,
+        text="{:.1f} MB".format,
+    ),
     Column(name="moves", value=lambda r: r.figures.moves, text="{:.0f}".format),
     Column(name="plans", value=lambda r: r.plans, text="{:.0f}".format),
     Column(name="unsplit", value=lambda r: r.unsplittable, text="{:.0f}".format),

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,7 @@ import numpy as np
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from levelwind_testing.drain.drain_candidates import CANDIDATES
 from levelwind_testing.drain.drain_figures import (
     ArrivedRecords,
     RoundFigures,
@@ -47,6 +48,8 @@ if TYPE_CHECKING:
 READY_SECONDS = 120.0
 STABLE_SECONDS = 5.0
 """Seconds without a change after which the first assignment counts as complete."""
+PROXY_SECONDS = 15.0
+"""Wait for the leader proxy to join or to lead after the departure of a member."""
 TAIL_SECONDS = 6.0
 """Seconds for which a round goes on after less than a second of arrivals is left: the burst's last
 records may be among them."""
@@ -55,46 +58,6 @@ CLOCK_SECONDS = 0.001
 TICKS = 4
 """Writes of records a second: the brokers spend most of the CPU on batches, whatever their size."""
 RECORD = b"x" * 100
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DrainCandidate:
-    """A way to assign partitions."""
-
-    name: str
-    strategy: str
-    """Strategy of levelwind that the replay plans with; for Kafka's own, the same algorithm."""
-    client: Mapping[str, str] = field(default_factory=dict)
-    managed: bool = False
-    static: bool = False
-
-
-CANDIDATES: Mapping[str, DrainCandidate] = {
-    candidate.name: candidate
-    for candidate in (
-        DrainCandidate(
-            name="cooperative-sticky",
-            strategy="cooperative-sticky",
-            client={"partition.assignment.strategy": "cooperative-sticky"},
-        ),
-        DrainCandidate(
-            name="cooperative-static",
-            strategy="cooperative-sticky",
-            client={"partition.assignment.strategy": "cooperative-sticky"},
-            static=True,
-        ),
-        DrainCandidate(
-            name="range", strategy="range", client={"partition.assignment.strategy": "range"}
-        ),
-        DrainCandidate(
-            name="uniform",
-            strategy="uniform",
-            client={"group.protocol": "consumer", "group.remote.assignor": "uniform"},
-        ),
-        DrainCandidate(name="lag", strategy="lag", managed=True),
-        DrainCandidate(name="levelwind", strategy="optimal", managed=True),
-    )
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,6 +158,8 @@ class DrainRound:
         try:
             with self._workers.running(self._crew()):
                 self._workers.await_assignment()
+                if self._candidate.mode == "proxy":
+                    self._await_lead()
                 began, ended = self._play()
         finally:
             self._delete()
@@ -219,7 +184,7 @@ class DrainRound:
             load=MachineLoad(
                 cpu=cpu, busy_windows=full, late=float(late.max()), behind=self._behind
             ),
-            plans=len(plans) if self._candidate.managed else None,
+            plans=len(plans) if self._candidate.mode else None,
             first_plan=plans[0] - began if plans else None,
             unsplittable=len(self._logged("partition.unsplittable", 0.0, ended)),
             remote_bytes=int(columns["remote_bytes"].sum()),
@@ -234,8 +199,9 @@ class DrainRound:
             sizes=list(TOPIC_SIZES.values()),
             speeds=list(self._scenario.speeds),
             client=dict(self._candidate.client),
-            managed=self._candidate.managed,
+            mode=self._candidate.mode,
             static=self._candidate.static,
+            eager=self._candidate.eager,
             journal=str(self._journal),
         )
 
@@ -314,6 +280,22 @@ class DrainRound:
     def _is_drained(self, seconds: float) -> bool:
         written = sum(map(len, self._arrived))
         return seconds > 2 and written - self._workers.handled < self._scenario.arrivals
+
+    def _await_lead(self) -> None:
+        """Restart members until the one that leads the group has left it to the proxy."""
+        for member in (None, *range(len(self._scenario.speeds))):
+            if member is not None:
+                self._workers.command(f"stop {member}")
+                time.sleep(RESTART_SECONDS)
+                self._workers.command(f"start {member}")
+            deadline = time.monotonic() + PROXY_SECONDS
+            while time.monotonic() < deadline:
+                if self._logged("proxy.leading", 0.0, float("inf")):
+                    self._workers.await_assignment()
+                    return
+                self._workers.check()
+                time.sleep(0.2)
+        raise TimeoutError(f"no proxy leads {self._key.group}")
 
     def _restarts(self) -> list[tuple[float, str]]:
         times = enumerate(self._scenario.restart_times)

@@ -19,13 +19,17 @@ import threading
 import time
 from array import array
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from confluent_kafka import Consumer
 
 from assignors.clients.confluent import ManagedConsumer
 from levelwind_testing.drain.drain_scenarios import MEMBER_RACKS, RACKS
+from levelwind_testing.drain.published_consumer import PublishedConsumer
+
+if TYPE_CHECKING:
+    from levelwind_testing.drain.drain_candidates import Mode
 
 SLACK_SECONDS = 0.05
 SLEEP_SECONDS = 0.01
@@ -48,10 +52,13 @@ class Crew:
     speeds: list[float]
     """Records a second by member."""
     client: dict[str, Any]
-    """Settings of librdkafka; without `managed` the group's protocol is among them."""
-    managed: bool
+    """Settings of librdkafka; without a `mode` the group's protocol is among them."""
+    mode: Mode | None
+    """How the members follow levelwind; `published`: they are kafka-python's."""
     static: bool
     """Whether members of Kafka's group have a `group.instance.id`."""
+    eager: bool = True
+    """Whether members with a `published` plan give up everything in a rebalance."""
     journal: str
 
 
@@ -92,6 +99,7 @@ class PacedMember:
         self._rack_of_broker = {str(i + 1): rack for i, rack in enumerate(RACKS)}
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
+        self._changed_at = 0.0
         self.failure: BaseException | None = None
 
     def start(self) -> None:
@@ -134,7 +142,18 @@ class PacedMember:
             "stats_cb": self._on_statistics,
             **crew.client,
         }
-        if crew.managed:
+        if crew.mode == "published":
+            return PublishedConsumer(
+                crew.bootstrap,
+                crew.group,
+                crew.topics,
+                instance=name,
+                rack=self._rack,
+                eager=crew.eager,
+                on_assign=self._gained,
+                on_revoke=self._lost,
+            )
+        if crew.mode == "managed":
             return ManagedConsumer(
                 config,
                 group=crew.group,
@@ -167,6 +186,7 @@ class PacedMember:
                     continue
             if message.error() is not None:
                 continue
+            free_at = max(free_at, self._changed_at)  # a rebalance is no lateness of the machine
             late = time.time() - free_at - SLACK_SECONDS
             if late > 0:
                 journal.late += late
@@ -188,7 +208,7 @@ class PacedMember:
         self._changed(partitions, 0)
 
     def _changed(self, partitions: list[Any], gained: int) -> None:
-        now = time.time()
+        now = self._changed_at = time.time()
         numbers = [self._begin[p.topic] + p.partition for p in partitions]
         self.journal.changes += [(now, self.number, number, gained) for number in numbers]
         self._report({"member": self.number, "gained" if gained else "lost": numbers})
