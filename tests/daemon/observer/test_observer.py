@@ -225,19 +225,31 @@ def test_a_sample_tells_where_the_records_end_below_a_marker(
 
 
 def test_a_sample_tells_how_far_the_commits_had_come(
-    observe, published, kafka, own_prefix, client_config
+    observe, published, kafka, own_prefix, client_config, eventually
 ):
     kafka.create(own_prefix, 1, 1)
     consumer = Consumer({**client_config, "group.id": own_prefix})
     consumer.commit(offsets=[TopicPartition(own_prefix, 0, 1)], asynchronous=False)
     observer = observe()
     observer.tick_metadata()
-    observer.tick_offsets()
+
+    def different_ends(count):
+        """Tick until samples tell so many different ends: a broker may miss one tick."""
+
+        def told():
+            observer.tick_offsets()
+            observer._topic._producer.flush(10)
+            ends = dict.fromkeys(
+                record.offsets_topic_ends for record in of(OffsetsRecord, published())
+            )
+            return list(ends) if len(ends) >= count else None
+
+        return eventually(told)
+
+    different_ends(1)
     consumer.commit(offsets=[TopicPartition(own_prefix, 0, 2)], asynchronous=False)
-    observer.tick_offsets()
-    observer._topic._producer.flush(10)
+    before, *_, after = different_ends(2)
     consumer.close()
-    before, after = (record.offsets_topic_ends for record in of(OffsetsRecord, published()))
     assert len(before) == len(after) == 4  # partitions of the offsets topic in the tests' cluster
     grown = [now - then for then, now in zip(before, after, strict=True)]
     assert sum(step >= 1 for step in grown) >= 1
