@@ -48,7 +48,8 @@ EARLIEST, LATEST = -2, -1
 """Spark's numbers for the beginning and the end of a partition, as starting offsets."""
 READ_DEFAULTS = {
     "isolation.level": "read_committed",  # aborted transactional commits do not count
-    "max.poll.records": "10000",
+    # Spark keeps the last poll of each partition, read or not.
+    "max.poll.records": "2000",
     "fetch.max.wait.ms": "20",
 }
 WRITE_DEFAULTS = {"batch.size": str(256 * 1024)}

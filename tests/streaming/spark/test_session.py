@@ -22,7 +22,7 @@ def test_nothing_that_follows_from_one_machine_is_set_on_a_cluster() -> None:
         "spark.driver.bindAddress",
         "spark.driver.extraClassPath",
         "spark.executor.extraClassPath",
-        "spark.ui.enabled",
+        *session.NOTHING_SHOWN,
         "spark.python.daemon.module",
         "spark.hadoop.fs.file.impl",
         "spark.sql.streaming.checkpointFileManagerClass",
@@ -30,6 +30,12 @@ def test_nothing_that_follows_from_one_machine_is_set_on_a_cluster() -> None:
     assert not [value for value in cluster.values() if "127.0.0.1" in value]
     assert cluster["spark.jars"] == "/jars/a.jar,/jars/b.jar"
     assert "spark.jars" not in session.cluster_options((), 4)
+
+
+def test_who_shows_sparks_interface_sees_what_spark_shows() -> None:
+    hidden, shown = session.options(JARS, 2), session.options(JARS, 2, shows_ui=True)
+    assert hidden["spark.ui.enabled"] == "false"
+    assert shown == {n: v for n, v in hidden.items() if n not in session.NOTHING_SHOWN}
 
 
 @pytest.mark.parametrize(
