@@ -42,8 +42,11 @@ class PipelineSettings:
     skew_floor_seconds: float = 3.0
     skew_utilisation: float = 0.85
     skew_duration: int = 2_000
-    trigger_interval: int = 0
-    """Time between the starts of two batches; 0: the next batch begins when one ends."""
+    trigger_interval: int = 450
+    """Time between the starts of two batches; 0: the next batch begins when one ends.
+
+    A batch costs CPU whatever is in it, so that no pause between them costs most where little is
+    committed."""
     max_offsets_per_trigger: int = 1_000_000
     start_timeout: int = 30_000
     """Time after which the start fails if the cluster does not answer or lacks a topic."""

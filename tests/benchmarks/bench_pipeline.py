@@ -121,6 +121,9 @@ def main() -> None:
     )
     parser.add_argument("--max-offsets", type=int, help="records a batch")
     parser.add_argument(
+        "--interval", type=int, help="milliseconds between the starts of two batches"
+    )
+    parser.add_argument(
         "--spark", action="append", default=[], metavar="NAME=VALUE", help="a setting of Spark"
     )
     options = parser.parse_args()
@@ -143,9 +146,11 @@ def measure(options: argparse.Namespace, load: Load) -> None:
         # A directory in memory: ratios are compared, not disks.
         memory = Path("/dev/shm")  # noqa: S108 - only a temporary directory in it is used
         with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as directory:
-            settings = (
-                {"max_offsets_per_trigger": options.max_offsets} if options.max_offsets else {}
-            )
+            given = {
+                "max_offsets_per_trigger": options.max_offsets,
+                "trigger_interval": options.interval,
+            }
+            settings = {name: value for name, value in given.items() if value is not None}
             jars = classpath("spark")
             spark = session.create(
                 jars,
