@@ -289,6 +289,11 @@ def test_a_group_by_a_pattern_reads_a_topic_that_comes_later_and_no_other(loop):
         loop.create(name, [[1, 2], [2, 3]])
     followers = loop.follow("patterned", "^patterned[.]", "ab")
     loop.daemon.wait_for("partitions", lambda: all(len(f.owned) == 1 for f in followers))
+
+    def causes():
+        return [plan["cause"] for plan in loop.daemon.logged("plan.published", group="patterned")]
+
+    before = len(causes())
     loop.create("patterned.2", [[1, 2], [2, 3]])
     for name in ("patterned.1", "patterned.2", "unpatterned"):
         loop.produce(name, 0, 100)
@@ -297,9 +302,7 @@ def test_a_group_by_a_pattern_reads_a_topic_that_comes_later_and_no_other(loop):
             f"commits in {name}",
             lambda name=name: loop.committed("patterned", name, 1) == {0: 100},
         )
-    causes = [plan["cause"] for plan in loop.daemon.logged("plan.published", group="patterned")]
-    assert causes[0] == "membership"
-    assert "topics" in causes
+    assert "topics" in causes()[before:]
     assert loop.committed("patterned", "unpatterned", 1) == {0: 0}
     for follower in followers:
         follower.stop()
