@@ -46,6 +46,13 @@ SHORT_LIVED_BATCHES = ("-XX:NewRatio=1", "-XX:SurvivorRatio=4")
 The rows and states of a batch are dead when it ends. With Java's sizes, a third of the heap for new
 objects and a tenth of that for survivors, some megabytes of each batch became old, and the whole
 heap was collected every fifteenth time: 0.3 to 0.5 s in which nothing else goes on."""
+HEAP_GIVEN_BACK = ("-XX:MinHeapFreeRatio=20", "-XX:MaxHeapFreeRatio=40")
+"""Shares of the heap that a collection of the whole leaves free, in percent.
+
+With Java's 40 and 70 a heap that grew as it read a backlog stayed as it was for good."""
+FREED_BY_LIBRARIES = "-XX:TrimNativeHeapInterval=5000"
+"""Milliseconds after which memory that RocksDB and others freed goes back to the system; a Java
+that does not know the option ignores it."""
 METASPACE = "-XX:MetaspaceSize=192m"
 """What Spark's classes take: below it, Java collects the whole heap as it loads them, twice."""
 LOCAL_FILE_SYSTEM = "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem"
@@ -153,9 +160,10 @@ def default_jvm_options(settings: Mapping[str, str]) -> tuple[str, ...]:
     its CPU time. With thresholds ten times Java's, only what stays hot is compiled by it.
     """
     chosen = settings.get(EXTRA_JVM_OPTIONS, "")
+    common = (METASPACE, FREED_BY_LIBRARIES, *LATE_OPTIMIZATION)
     if re.search(r"-XX:\+Use\w+GC\b", chosen):
-        return (METASPACE, *LATE_OPTIMIZATION)
-    return ("-XX:+UseSerialGC", *SHORT_LIVED_BATCHES, METASPACE, *LATE_OPTIMIZATION)
+        return common
+    return ("-XX:+UseSerialGC", *SHORT_LIVED_BATCHES, *HEAP_GIVEN_BACK, *common)
 
 
 def create(

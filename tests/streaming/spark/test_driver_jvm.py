@@ -75,6 +75,10 @@ def test_another_master_than_a_local_one_is_left_to_sparks_scripts():
 @pytest.mark.parametrize("chosen", ["-XX:+UseG1GC -Xss4m", "-XX:+UseParallelGC"])
 def test_a_collector_that_the_settings_choose_is_not_given_a_second_one(chosen):
     settings = {session.EXTRA_JVM_OPTIONS: chosen}
-    of_the_collector = {"-XX:+UseSerialGC", *session.SHORT_LIVED_BATCHES}
+    of_the_collector = {
+        "-XX:+UseSerialGC",
+        *session.SHORT_LIVED_BATCHES,
+        *session.HEAP_GIVEN_BACK,
+    }
     assert of_the_collector.isdisjoint(session.default_jvm_options(settings))
     assert of_the_collector <= set(session.default_jvm_options({}))
