@@ -17,95 +17,67 @@ import tempfile
 import time
 from pathlib import Path
 
-from confluent_kafka.admin import AdminClient, NewTopic
-
 from assignors.handover.timers import Timers
 from deploy.cluster import Cluster
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
 from levelwind_testing.processes.daemon_process import timer_settings
-from levelwind_testing.processes.member_process import MemberProcess
-from levelwind_testing.processes.supervised_daemons import (
-    SupervisedDaemon,
-    leader_of,
-    wait_until,
-)
+from levelwind_testing.processes.supervised_group import SupervisedGroup
 from levelwind_testing.quantiles import quantiles
 
-PREFIX, GROUP, TOPIC = "lw.", "group", "orders"
+PREFIX, TOPIC = "lw.", "orders"
 PARTITIONS = 6
+WITHIN = 120.0
+"""Seconds in which whatever is waited for comes, or the run has failed."""
 FAULTS = ("leader", "leader", "standby", "member", "leader and member")
 
 
-class Run:
+class Run(SupervisedGroup):
     """The daemons, the consumers, and what was measured."""
 
     def __init__(self, bootstrap: str, directory: Path, factor: float) -> None:
-        self.bootstrap, self.factor = bootstrap, factor
+        super().__init__(bootstrap, PREFIX, TOPIC, partitions=PARTITIONS, replicas=3, factor=factor)
         self.timers = Timers().scaled(factor)
         settings = (
-            f"prefix={PREFIX}",
             "pipeline.run=elsewhere",
             "control.cooldown.duration=1",
             *timer_settings(self.timers),
         )
-        admin = AdminClient({"bootstrap.servers": bootstrap})
-        admin.create_topics([NewTopic(TOPIC, PARTITIONS, 3)])[TOPIC].result(30)
         # One after the other: two that find a cluster without a planner would both become it.
-        self.daemons = [SupervisedDaemon(bootstrap, directory / "one", *settings)]
-        self.leader()
-        self.daemons.append(SupervisedDaemon(bootstrap, directory / "two", *settings))
-        self.members = [self.member(f"m{number}") for number in range(3)]
+        self.start(directory / "one", *settings)
+        self.leader(WITHIN)
+        self.start(directory / "two", *settings)
+        self.join("m0", "m1", "m2")
         self.members_started = 3
         self.took_over: list[float] = []
         self.owned_again: list[float] = []
         self.leaders_killed = 0
 
-    def leader(self) -> SupervisedDaemon:
-        return wait_until("leader", lambda: leader_of(self.daemons), 120)
-
-    def member(self, instance: str) -> MemberProcess:
-        return MemberProcess(self.bootstrap, PREFIX, GROUP, TOPIC, instance, self.factor)
-
-    def terms(self) -> int:
-        return sum(len(daemon.logged("daemon.leading")) for daemon in self.daemons)
-
     def settle(self) -> None:
         """Wait until a daemon leads, the other stands by, and everything is owned."""
-        leader = self.leader()
-        other = next(daemon for daemon in self.daemons if daemon is not leader)
-        wait_until("standby", lambda: other.now.logged("daemon.standing_by"), 120)
-        wait_until("owner of each partition", self.all_is_owned, 120)
-
-    def all_is_owned(self) -> bool:
-        sets = [member.owned for member in self.members]
-        return sum(map(len, sets)) == PARTITIONS == len(set().union(*sets))
+        self.leader(WITHIN)
+        self.standbys_are_ready(WITHIN)
+        self.all_is_owned(WITHIN)
 
     def strike(self, fault: str, drawn: random.Random) -> None:
-        leader, terms, begun = self.leader(), self.terms(), time.monotonic()
+        leader, terms, begun = self.leader(WITHIN), self.terms(), time.monotonic()
         if "leader" in fault:
             self.leaders_killed += 1
             leader.kill()
         if fault == "standby":
-            next(daemon for daemon in self.daemons if daemon is not leader).kill()
+            self.others()[0].kill()
         if "member" in fault:
             self.members.pop(drawn.randrange(len(self.members))).kill()
         if "leader" in fault:
-            wait_until("next term", lambda: self.terms() > terms, 120)
+            self.wait("next term", lambda: self.terms() > terms, WITHIN)
             self.took_over.append(time.monotonic() - begun)
         if "member" in fault:
-            wait_until("owner of each partition", self.all_is_owned, 120)
+            self.all_is_owned(WITHIN)
             waited = self.timers.takeover if "leader" in fault else 0.0
             self.owned_again.append(time.monotonic() - begun - waited)
-            self.members.append(self.member(f"m{self.members_started}"))
+            self.join(f"m{self.members_started}")
             self.members_started += 1
-
-    def stop(self) -> None:
-        for member in self.members:
-            member.kill()
-        for daemon in self.daemons:
-            daemon.stop()
 
 
 def main() -> int:

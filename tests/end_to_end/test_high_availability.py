@@ -19,8 +19,7 @@ from deploy.cluster import Cluster
 from levelwind_testing.kafka.newest_record import newest_record
 from levelwind_testing.kafka.patient_brokers import PATIENT
 from levelwind_testing.processes.daemon_process import DaemonProcess, timer_settings
-from levelwind_testing.processes.member_process import MemberProcess
-from levelwind_testing.processes.supervised_daemons import SupervisedDaemon, leader_of, wait_until
+from levelwind_testing.processes.supervised_group import SupervisedGroup
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 
@@ -40,56 +39,20 @@ SETTINGS = (
 )
 
 
-class Stage:
+class Stage(SupervisedGroup):
     """Three supervised daemons, a topic, and members of one group."""
 
-    def __init__(self, bootstrap, prefix, topic, directory, *settings):
-        self.bootstrap, self.prefix, self.topic = bootstrap, prefix, topic
-        admin = AdminClient({"bootstrap.servers": bootstrap})
-        admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result(30)
+    def __init__(self, bootstrap, prefix, topic, directory):
+        super().__init__(bootstrap, prefix, topic, partitions=PARTITIONS, factor=FACTOR)
         self.settings = load(overrides={"bootstrap": bootstrap, "prefix": prefix})
-        self.daemons = [
-            SupervisedDaemon(
-                bootstrap,
-                directory / name,
-                f"prefix={prefix}",
-                *SETTINGS,
-                *settings,
-                # Within its session a daemon that was killed would lead again itself.
-                pause=PAUSE_SECONDS,
-            )
-            for name in ("one", "two", "three")
-        ]
-        self.members = []
-
-    def join(self, instance):
-        member = MemberProcess(self.bootstrap, self.prefix, "group", self.topic, instance, FACTOR)
-        self.members.append(member)
-        return member
-
-    def wait(self, what, holds, within=30.0):
-        return wait_until(what, holds, within, self.daemons)
-
-    def leader(self, within=30):
-        return self.wait("leader", lambda: leader_of(self.daemons), within)
-
-    def logged(self, event):
-        return [entry for daemon in self.daemons for entry in daemon.logged(event)]
+        for name in ("one", "two", "three"):
+            # Within its session a daemon that was killed would lead again itself.
+            self.start(directory / name, "pipeline.run=elsewhere", *SETTINGS, pause=PAUSE_SECONDS)
 
     def all_stand_ready(self):
         """Wait until one daemon leads and the two others stand by; return the leader."""
-        leader = self.leader()
-        for daemon in self.daemons:
-            if daemon is not leader:
-                self.wait("standby", lambda d=daemon: _stands_by(d), 60)
-        return leader
-
-    def all_is_owned(self, within=60):
-        def owned():
-            sets = [member.owned for member in self.members]
-            return sum(map(len, sets)) == PARTITIONS == len(set().union(*sets))
-
-        self.wait("owner of each partition", owned, within)
+        self.standbys_are_ready()
+        return self.leader()
 
     def seconds_to_the_next_plan(self, terms, begun):
         """Ask for a plan as an operator does; return the seconds to the next leader, and to it."""
@@ -100,7 +63,7 @@ class Stage:
         )
         records = outgoing(self.settings.topics, "control", request, partitions=1)
         write(self.settings.client(), records, timeout=10)
-        self.wait("next leader", lambda: len(self.logged("daemon.leading")) > terms)
+        self.wait("next leader", lambda: self.terms() > terms)
         leading = time.monotonic() - begun
         self.wait("plan", lambda: len(self.plans("operator")) > asked)
         return leading, time.monotonic() - begun
@@ -108,22 +71,10 @@ class Stage:
     def plans(self, cause):
         return [plan for plan in self.logged("plan.published") if plan["cause"] == cause]
 
-    def stop(self):
-        for member in self.members:
-            member.kill()
-        for daemon in self.daemons:
-            daemon.stop()
-
-
-def _stands_by(daemon):
-    return daemon.now.child.poll() is None and daemon.now.logged("daemon.standing_by")
-
 
 @pytest.fixture
 def stage(cluster, fresh, tmp_path):
-    stage = Stage(
-        cluster.bootstrap, fresh("ha") + ".", fresh("orders"), tmp_path, "pipeline.run=elsewhere"
-    )
+    stage = Stage(cluster.bootstrap, fresh("ha") + ".", fresh("orders"), tmp_path)
     try:
         yield stage
     finally:
@@ -132,10 +83,9 @@ def stage(cluster, fresh, tmp_path):
 
 def test_of_three_daemons_exactly_one_takes_over_in_time_and_finishes_what_was_begun(stage):
     first = stage.all_stand_ready()
-    for instance in ("a", "b"):
-        stage.join(instance)
+    stage.join("a", "b")
     stage.all_is_owned()
-    terms = len(stage.logged("daemon.leading"))
+    terms = stage.terms()
 
     # The leader is killed while partitions are on their way to a third member.
     plans = len(stage.logged("plan.published"))
@@ -145,7 +95,7 @@ def test_of_three_daemons_exactly_one_takes_over_in_time_and_finishes_what_was_b
     first.kill()
     done = first.lives[-1].logged("handover.settled")
     assert plan["group_epoch"] not in {e["group_epoch"] for e in done}, "killed too late"
-    stage.wait("next leader", lambda: len(stage.logged("daemon.leading")) > terms)
+    stage.wait("next leader", lambda: stage.terms() > terms)
     leading = time.monotonic() - begun
     print(f"SIGKILL amid a hand-over: another leads after {leading:.2f} s")
     assert leading <= KILL_SECONDS
@@ -153,7 +103,7 @@ def test_of_three_daemons_exactly_one_takes_over_in_time_and_finishes_what_was_b
     assert stage.logged("plan.published")[plans + 1 :] == [], "the hand-over was restarted"
     advanced = stage.leader().now.logged("handover.advanced")
     assert (advanced[-1]["granted"], advanced[-1]["pending"]) == (PARTITIONS, 0)
-    assert len(stage.logged("daemon.leading")) == terms + 1, "others took over, too"
+    assert stage.terms() == terms + 1, "others took over, too"
 
     second = stage.all_stand_ready()
     assert second is not first
@@ -171,10 +121,10 @@ def test_of_three_daemons_exactly_one_takes_over_in_time_and_finishes_what_was_b
     assert planned <= STOP_SECONDS
 
     # A standby that dies changes nothing, and there was one take-over for each leader that ended.
-    leader = stage.all_stand_ready()
-    next(daemon for daemon in stage.daemons if daemon is not leader).kill()
+    stage.all_stand_ready()
+    stage.others()[0].kill()
     time.sleep(Timers().takeover + 2)
-    assert len(stage.logged("daemon.leading")) == terms + 1
+    assert stage.terms() == terms + 1
     assert stage.logged("daemon.failed") == []
 
     # Most members gone at once freeze the group.

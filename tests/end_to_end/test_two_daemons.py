@@ -4,17 +4,11 @@ import signal
 import time
 
 import pytest
-from confluent_kafka.admin import AdminClient, NewTopic
 
 from assignors.handover.timers import Timers
 from assignors.protocol.topics import Topics
 from levelwind_testing.processes.daemon_process import timer_settings
-from levelwind_testing.processes.member_process import MemberProcess
-from levelwind_testing.processes.supervised_daemons import (
-    SupervisedDaemon,
-    leader_of,
-    wait_until,
-)
+from levelwind_testing.processes.supervised_group import SupervisedGroup
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 
@@ -30,59 +24,18 @@ SETTINGS = (
 )
 
 
-class Stage:
-    """Two supervised daemons, a topic, and members of one group."""
-
-    def __init__(self, bootstrap, prefix, topic, directory):
-        self.bootstrap, self.prefix, self.topic = bootstrap, prefix, topic
-        self.admin = AdminClient({"bootstrap.servers": bootstrap})
-        self.admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result(30)
-        settings = (f"prefix={prefix}", *SETTINGS)
-        self.daemons = [
-            SupervisedDaemon(bootstrap, directory / name, *settings) for name in ("one", "two")
-        ]
-        self.members = []
-
-    def join(self, *instances):
-        self.members += [
-            MemberProcess(self.bootstrap, self.prefix, "group", self.topic, name, FACTOR)
-            for name in instances
-        ]
-
-    def leader(self, within=30):
-        return self.wait("leader", lambda: leader_of(self.daemons), within)
-
-    def wait(self, what, holds, within=30):
-        return wait_until(what, holds, within, self.daemons)
-
-    def logged(self, event):
-        return sum(len(daemon.logged(event)) for daemon in self.daemons)
-
-    def terms(self):
-        return self.logged("daemon.leading")
-
-    def all_is_owned(self, members, within):
-        """Wait until the members own every partition, each once; return the seconds."""
-        begun = time.monotonic()
-
-        def owned():
-            sets = [member.owned for member in members]
-            return sum(map(len, sets)) == PARTITIONS == len(set().union(*sets))
-
-        self.wait("owner of each partition", owned, within)
-        return time.monotonic() - begun
-
-    def stop(self):
-        for member in self.members:
-            member.kill()
-        for daemon in self.daemons:
-            daemon.stop()
-
-
 @pytest.fixture
 def stage(cluster, fresh, tmp_path):
-    stage = Stage(cluster.bootstrap, fresh("two") + ".", fresh("orders"), tmp_path)
+    stage = SupervisedGroup(
+        cluster.bootstrap,
+        fresh("two") + ".",
+        fresh("orders"),
+        partitions=PARTITIONS,
+        factor=FACTOR,
+    )
     try:
+        for name in ("one", "two"):
+            stage.start(tmp_path / name, *SETTINGS)
         yield stage
     finally:
         stage.stop()
@@ -92,9 +45,9 @@ def test_one_takeover_a_kill_and_the_partitions_of_the_dead_are_owned_in_time(st
     # Of two that start at the same moment one is given the lead.
     stage.wait("standby", lambda: stage.logged("daemon.standing_by"), 30)
     first = stage.leader()
-    second = next(daemon for daemon in stage.daemons if daemon is not first)
+    [second] = stage.others()
     stage.join("a", "b", "c")
-    stage.all_is_owned(stage.members, 60)
+    stage.all_is_owned(60)
     begun = stage.terms()
     assert begun == 1
 
@@ -102,7 +55,7 @@ def test_one_takeover_a_kill_and_the_partitions_of_the_dead_are_owned_in_time(st
     first.kill()
     died = stage.members.pop(0)
     died.kill()
-    seconds = stage.all_is_owned(stage.members, OWNED_AGAIN_SECONDS + TIMERS.takeover)
+    seconds = stage.all_is_owned(OWNED_AGAIN_SECONDS + TIMERS.takeover)
     print(f"owned again {seconds:.1f} s after both died")
     assert stage.leader() is second
     assert stage.terms() == begun + 1
@@ -121,31 +74,31 @@ def test_one_takeover_a_kill_and_the_partitions_of_the_dead_are_owned_in_time(st
     print(f"handed over in {time.monotonic() - asked:.1f} s")
     died = stage.members.pop(0)
     died.kill()
-    seconds = stage.all_is_owned(stage.members, OWNED_AGAIN_SECONDS)
+    seconds = stage.all_is_owned(OWNED_AGAIN_SECONDS)
     print(f"owned again {seconds:.1f} s after a member died")
     time.sleep(2 * TIMERS.takeover)
     assert stage.terms() == begun + 2
-    assert [daemon.logged("daemon.failed") for daemon in stage.daemons] == [[], []]
+    assert stage.logged("daemon.failed") == []
 
 
 def test_all_is_owned_again_after_the_topics_of_the_planner_were_deleted(stage):
     stage.leader()
     stage.join("a", "b")
-    stage.all_is_owned(stage.members, 60)
+    stage.all_is_owned(60)
     topics = Topics(stage.prefix)
     names = [topics.members, topics.assignments]
-    terms, settled = stage.terms(), stage.logged("handover.settled")
+    terms, settled = stage.terms(), len(stage.logged("handover.settled"))
     begun = time.monotonic()
     for future in stage.admin.delete_topics(names).values():
         future.result(30)
     for daemon in stage.daemons:
         stage.wait("notice", lambda daemon=daemon: daemon.logged("topics.replaced"), 20)
     stage.wait("next term", lambda: stage.terms() > terms, OWNED_AGAIN_SECONDS + 10)
-    stage.wait("plan", lambda: stage.logged("handover.settled") > settled, OWNED_AGAIN_SECONDS)
-    stage.all_is_owned(stage.members, OWNED_AGAIN_SECONDS)
+    stage.wait("plan", lambda: len(stage.logged("handover.settled")) > settled, OWNED_AGAIN_SECONDS)
+    stage.all_is_owned(OWNED_AGAIN_SECONDS)
     print(f"owned again {time.monotonic() - begun:.1f} s after the topics were deleted")
-    assert [daemon.logged("daemon.failed") for daemon in stage.daemons] == [[], []]
+    assert stage.logged("daemon.failed") == []
     died = stage.members.pop(0)
     died.kill()
-    seconds = stage.all_is_owned(stage.members, 2 * OWNED_AGAIN_SECONDS)
+    seconds = stage.all_is_owned(2 * OWNED_AGAIN_SECONDS)
     print(f"owned again {seconds:.1f} s after a member died")
