@@ -8,7 +8,7 @@ their ratios hold where the figures themselves do not. The backlog is written st
 `__consumer_offsets`, as brokers write it. At the small rate, latency is that of a real consumer's
 commits; at the large one, which no single consumer reaches, commits are written as brokers write
 them, too, and groups keep pace: samples show what was committed since, and which commits they
-count. With `--shapes` there is a broker and a session for each shape of `SHAPES`, without owners
+count. With `--shapes` there is a broker and a process for each shape of `SHAPES`, without owners
 and with five members a group: a backlog, and the large rate. Memory is that of all processes of the
 pipeline with this script, the driver.
 """
@@ -18,6 +18,7 @@ import base64
 import itertools
 import os
 import statistics
+import subprocess
 import sys
 import tempfile
 import threading
@@ -131,13 +132,22 @@ def main() -> None:
         shape = (options.groups, options.topics, options.partitions, options.owners or 0)
         measure(options, Load(options.commits, *shape))
         return
-    options.rate = 0
     for owners in OWNERS if options.owners is None else (options.owners,):
         for shape in SHAPES:
-            groups, topics, partitions = shape
-            print(f"== {groups:,} groups, {topics} topics of {partitions} partitions, ", end="")
-            print(f"{owners} members a group")
-            measure(options, Load(options.commits, *shape, owners))
+            measure_apart(shape, owners)
+
+
+def measure_apart(shape: tuple[int, int, int], owners: int) -> None:
+    """Measure a shape in a process of its own, with a JVM that has seen no other one."""
+    groups, topics, partitions = shape
+    print(f"== {groups:,} groups, {topics} topics of {partitions} partitions, ", end="")
+    print(f"{owners} members a group", flush=True)
+    given = [option for option in sys.argv[1:] if option != "--shapes"]
+    names = ("--groups", "--topics", "--partitions", "--owners", "--rate")
+    values = map(str, (groups, topics, partitions, owners, 0))
+    # The last of two equal options counts.
+    own = [word for option in zip(names, values, strict=True) for word in option]
+    subprocess.run([sys.executable, __file__, *given, *own], check=True)
 
 
 def measure(options: argparse.Namespace, load: Load) -> None:
