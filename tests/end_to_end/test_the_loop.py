@@ -93,10 +93,15 @@ def test_replicas_that_change_racks_take_their_partitions_to_consumers_there(loo
     # The pipeline knows a group from its first commit on, and only changes of racks after that.
     loop.read("lag", lambda records: b'["lag","by-rack","racked"]' in records)
     reassign(loop.bootstrap, "racked", {number: [(number + 1) % 3 + 1] for number in range(6)})
-    plan = loop.daemon.wait_for(
-        "a plan", lambda: loop.daemon.logged("plan.published", group="by-rack", cause="racks")
-    )[0]
-    assert (plan["before"]["cross_rack"], plan["after"]["cross_rack"]) == (1.0, 0.0)
+
+    def plans():
+        return loop.daemon.logged("plan.published", group="by-rack", cause="racks")
+
+    # Brokers may take their time, so that a plan knows new racks of some partitions only.
+    loop.daemon.wait_for(
+        "a local plan", lambda: plans() and plans()[-1]["after"]["cross_rack"] == 0.0
+    )
+    assert all(plan["after"]["cross_rack"] < plan["before"]["cross_rack"] for plan in plans())
     loop.daemon.wait_for("the move", lambda: owners() == {"b": {0, 3}, "c": {1, 4}, "a": {2, 5}})
     for number in range(6):
         loop.produce("racked", number, 100)

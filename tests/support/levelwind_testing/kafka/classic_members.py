@@ -105,10 +105,11 @@ class KafkaPythonMember(ClassicMember):
         try:
             while not self.stopping.is_set() and time.monotonic() - stable_at < STALLED_SECONDS:
                 batch = consumer.poll(timeout_ms=100)
+                joined, held = consumer._coordinator._generation, consumer.assignment()
+                # While it joins, the generation is the new one and the assignment still the old.
                 if consumer._coordinator.state is MemberState.STABLE:
                     stable_at = time.monotonic()
-                joined = consumer._coordinator._generation
-                self.see(consumer.assignment(), joined.member_id, joined.generation_id)
+                    self.see(held, joined.member_id, joined.generation_id)
                 for partition, records in batch.items():
                     self.handle(partition.partition, [record.offset for record in records])
                 if batch and self.commits:
@@ -166,7 +167,9 @@ class AiokafkaMember(ClassicMember):
             while not self.stopping.is_set():
                 batch = await consumer.getmany(timeout_ms=100)
                 joined = consumer._coordinator
-                self.see(consumer.assignment(), joined.member_id, joined.generation)
+                # While it joins, the generation is the new one and the assignment still the old.
+                if joined.generation > 0 and not consumer._subscription.reassignment_in_progress:
+                    self.see(consumer.assignment(), joined.member_id, joined.generation)
                 for partition, records in batch.items():
                     offsets = [record.offset for record in records]
                     await asyncio.to_thread(self.handle, partition.partition, offsets)
