@@ -7,12 +7,15 @@ through override the preferred settings of a client, but never its required ones
 
 from __future__ import annotations
 
+import ctypes
 import logging
+import sys
 from collections import deque
 from itertools import islice
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Uuid
 from confluent_kafka.admin import AdminClient
 
 from daemon.errors import ClusterUnavailableError, ConfigurationError
@@ -172,3 +175,28 @@ def _is_slow(futures: Mapping[TopicPartition, Any]) -> bool:
     except KafkaException:
         pass  # for whoever takes the future
     return False
+
+
+def topic_id(description: Any) -> str:
+    """Return a topic's id, in librdkafka's base64, and let its memory go with the description.
+
+    confluent-kafka (2.16) forgets to give up its reference to the `Uuid` that it makes for each
+    topic that it describes: 93 bytes each. Beside 200 topics a daemon reads 23 ids a second, which
+    were 185 MB a day.
+
+    Args:
+        description: confluent-kafka's `TopicDescription`, of which only the caller knows.
+    """
+    text = str(description.topic_id)
+    if isinstance(description.topic_id, Uuid) and _references(description) == _OWNED + 1:
+        ctypes.pythonapi.Py_DecRef(ctypes.py_object(description.topic_id))
+    return text
+
+
+def _references(description: Any) -> int:
+    topic_id = description.topic_id
+    return sys.getrefcount(topic_id)
+
+
+_OWNED = _references(SimpleNamespace(topic_id=Uuid(0, 0)))
+"""References to an id that nobody but its description holds."""

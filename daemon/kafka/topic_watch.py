@@ -38,7 +38,7 @@ def topic_ids(client: AdminClient, names: Iterable[str], timeout: float) -> dict
         answers = client.describe_topics(TopicCollection(list(names)), request_timeout=timeout)
         for name, answer in answers.items():
             try:
-                ids[name] = str(answer.result().topic_id)
+                ids[name] = clients.topic_id(answer.result())
             except KafkaException as exception:
                 if clients.kafka_error(exception).code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
                     raise

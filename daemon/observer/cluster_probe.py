@@ -272,7 +272,7 @@ def _topic(description: Any) -> ObservedTopic:
     partitions = sorted(description.partitions, key=lambda partition: partition.id)
     return ObservedTopic(
         # Kafka prints ids in the URL-safe alphabet of base64, librdkafka in the other one.
-        id=str(description.topic_id).translate(str.maketrans("+/", "-_")),
+        id=clients.topic_id(description).translate(str.maketrans("+/", "-_")),
         leader=tuple(
             UNKNOWN if partition.leader is None else partition.leader.id for partition in partitions
         ),

@@ -1,7 +1,9 @@
 """The watch over topics that are deleted and created again, on real brokers."""
 
+import gc
+
 import pytest
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaException, Uuid
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from daemon.errors import ClusterUnavailableError
@@ -46,6 +48,20 @@ def test_topics_that_stay_are_not_reported(watch, client_config, kafka):
     ids = topic_ids(AdminClient(client_config), (*names, "no-such-topic"), 20)
     assert set(ids) == set(names)
     assert replaced == []
+
+
+def test_ids_that_are_asked_for_again_and_again_take_no_memory(watch, client_config):
+    names, _ = watch
+    admin = AdminClient(client_config)
+
+    def ids_alive():
+        gc.collect()
+        return sum(type(one) is Uuid for one in gc.get_objects())
+
+    first = topic_ids(admin, names, 20)
+    before = ids_alive()
+    assert all(topic_ids(admin, names, 20) == first for _ in range(100))
+    assert ids_alive() < before + 100, "ids of 100 questions for two topics"
 
 
 def test_a_watch_without_brokers_fails_at_its_start():
