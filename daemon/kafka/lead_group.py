@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import OFFSET_END, KafkaError, KafkaException, TopicPartition
@@ -50,7 +51,19 @@ FENCED_ERRORS = frozenset(
         KafkaError._FATAL,  # noqa: SLF001 - the client's own name
     }
 )
-"""Another process is the static member of this name, which is all that is fatal for a consumer."""
+"""Somebody else is the static member of this name, which is all that is fatal for a consumer:
+another process, or this one, which repeated a request whose answer died with a coordinator."""
+
+MOST_FENCED = 3
+"""Times that the brokers must fence a daemon within `FENCED_SECONDS` for another to be to blame.
+Two that share a name fence each other as often as they join."""
+
+FENCED_SECONDS = 60.0
+"""See `MOST_FENCED`."""
+
+
+class _FencedError(Exception):
+    """Somebody else is the static member of this daemon's name."""
 
 
 class LeadGroup:
@@ -130,12 +143,18 @@ class LeadGroup:
             thread.join(LEAVE_SECONDS)
 
     def _run(self, stopping: threading.Event) -> None:
+        fenced_at: deque[float] = deque(maxlen=MOST_FENCED)
         try:
-            consumer = clients.consumer(self._config, self._required)
-            try:
-                self._follow(consumer, stopping)
-            finally:
-                consumer.close()
+            while not stopping.is_set():
+                consumer = clients.consumer(self._config, self._required)
+                try:
+                    self._follow(consumer, stopping)
+                except _FencedError:
+                    fenced_at.append(time.monotonic())
+                    self._take_fencing(fenced_at)
+                    self._changed(stopping, False)
+                finally:
+                    consumer.close()
             if self._stopping is stopping:
                 self._depart()  # a later membership has the same name
         except BaseException as error:  # noqa: BLE001 - a daemon without a membership never leads
@@ -171,20 +190,32 @@ class LeadGroup:
         if not stopping.is_set():
             self._on_change(owns)
 
+    def _take_fencing(self, fenced_at: deque[float]) -> None:
+        """Log that the daemon was fenced, and joins anew.
+
+        Raises:
+            ConfigurationError: another daemon fences it again and again.
+        """
+        group = self._topics.control
+        if len(fenced_at) == MOST_FENCED and fenced_at[-1] - fenced_at[0] < FENCED_SECONDS:
+            raise ConfigurationError(
+                "state_dir: another daemon uses the same one, and has taken this one's place in"
+                f" the group {group}; give each daemon a state_dir of its own"
+            )
+        self._log.warning("daemon.membership_fenced", group=group)
+
     def _take_error(self, error: KafkaError) -> None:
         """Log an error that the client recovers from.
 
         Raises:
-            ConfigurationError: the settings or another daemon keep this one from being a member.
+            _FencedError: somebody else is the member of this name.
+            ConfigurationError: the settings keep the daemon from being a member.
             ClusterUnavailableError: a right is missing.
         """
         group = self._topics.control
         code = error.code()
         if error.fatal() or code in FENCED_ERRORS:
-            raise ConfigurationError(
-                "state_dir: another daemon uses the same one, and has taken this one's place in"
-                f" the group {group}; give each daemon a state_dir of its own"
-            )
+            raise _FencedError
         if code == KafkaError.INVALID_SESSION_TIMEOUT:
             raise ConfigurationError(
                 f"timers.takeover: the brokers refuse a session of {self._session:g} s; it must"

@@ -85,6 +85,14 @@ VOCABULARY: tuple[EventSpec, ...] = (
         "trying; if it leads, it leads on until another daemon has fenced it.",
     ),
     _event(
+        "daemon.membership_fenced",
+        "warning",
+        "group",
+        "The brokers took this daemon's membership in the group of daemons for another process's, "
+        "as they do when a coordinator dies with an answer to it. It joins anew; a daemon that "
+        "meets this three times in a minute shares its state_dir with another one, and ends.",
+    ),
+    _event(
         "daemon.left_silently",
         "warning",
         "group error",

@@ -4,6 +4,7 @@ import threading
 import time
 
 import pytest
+from confluent_kafka import Consumer
 
 from daemon.errors import ConfigurationError
 from daemon.kafka.lead_group import LeadGroup
@@ -123,13 +124,37 @@ def test_a_lead_without_signs_of_life_goes_to_another_after_the_session(daemons)
     print(f"another has the lead {seconds:.2f} s after the last sign of life")
 
 
+def test_a_daemon_whose_membership_was_taken_once_joins_anew(daemons, client_config, topics):
+    daemons.session = LONG_SESSION_SECONDS
+    daemons.join("a")
+    daemons.wait_for(lambda: daemons.owners == {"a"})
+    # As a repeated request of its own, which a coordinator takes for another process's.
+    repeated = Consumer(
+        {
+            **client_config,
+            "group.id": topics.control,
+            "group.instance.id": "a",
+            "partition.assignment.strategy": "cooperative-sticky",
+            "session.timeout.ms": round(LONG_SESSION_SECONDS * 1000),
+        }
+    )
+    repeated.subscribe([topics.control])
+    while "daemon.membership_fenced" not in daemons.log.names:
+        repeated.poll(0.1)
+    daemons.wait_for(lambda: daemons.owners == {"a"})
+    repeated.close()
+    assert not daemons.crashed
+
+
 def test_two_daemons_of_one_name_do_not_both_go_on(daemons):
     daemons.join("a")
     daemons.wait_for(lambda: daemons.owners == {"a"})
     daemons.groups["first"] = daemons.groups.pop("a")
     daemons.join("a")
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 30
     while "a" not in daemons.crashed and time.monotonic() < deadline:
         time.sleep(0.1)
     assert isinstance(daemons.crashed["a"], ConfigurationError)
     assert "state_dir" in str(daemons.crashed["a"])
+    time.sleep(1.0)
+    assert sum(group._thread.is_alive() for group in daemons.groups.values()) == 1
