@@ -122,6 +122,8 @@ class HeldCommits:
         self._log = log
         self._consumer: Consumer | None = None
         self._partitions: dict[int, HeldPartition] = {}
+        self._led: frozenset[int] = frozenset()
+        """Partitions whose leader answered for the last sample."""
         self._unwritten: list[ReplayRecord] = []
 
     def close(self) -> None:
@@ -132,6 +134,7 @@ class HeldCommits:
 
     def sampled(self, stable: Mapping[int, int], high: Mapping[int, int], now: float) -> None:
         """Apply one sample of the partitions' ends, at a time in seconds of any clock."""
+        self._led = frozenset(stable)
         begun: list[int] = []
         ended: dict[int, float] = {}
         for number, end in stable.items():
@@ -180,7 +183,13 @@ class HeldCommits:
             at: the time, in milliseconds since the epoch.
             timeout: seconds for reading, and for each answer.
         """
-        held = {number: one for number, one in self._partitions.items() if one.held}
+        # The leader is its groups' coordinator. librdkafka ends the whole process by a failed
+        # assertion when one that is asked for a group's offsets has died (its issue 4605).
+        held = {
+            number: one
+            for number, one in self._partitions.items()
+            if one.held and number in self._led
+        }
         if not held:
             self.close()
             return []

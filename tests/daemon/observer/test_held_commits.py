@@ -65,6 +65,15 @@ def test_transactions_that_end_soon_hold_nothing_back(held, log):
     assert held.effective(1, 1.0) == []
 
 
+def test_a_coordinator_that_did_not_answer_for_the_sample_is_asked_for_no_group(held):
+    for second in (0.0, HELD_SECONDS):
+        held.sampled({0: 10}, {0: 12}, second)
+    held._partitions[0].unanswered = {("g", "t", 0): [commit(11, 10)]}
+    held.sampled({}, {}, HELD_SECONDS + 1)
+    assert held.effective(1, 0.1) == []  # nobody could be asked here
+    assert held._partitions[0].unanswered
+
+
 def ends(config, partition, level):
     reader = Consumer({**config, "group.id": "ends", "isolation.level": level})
     end = reader.get_watermark_offsets(TopicPartition(OFFSETS_TOPIC, partition), timeout=60)[1]

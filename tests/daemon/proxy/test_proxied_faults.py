@@ -6,8 +6,10 @@ import time
 import pytest
 
 from assignors.handover.timers import Timers
+from daemon.observer.cluster_probe import OFFSETS_TOPIC
 from daemon.proxy.group_link import CLIENT_ID
 from deploy.cluster import Cluster
+from levelwind_testing.kafka.kafka_wire import offsets_partition
 from levelwind_testing.kafka.reassignment import lead_again
 from levelwind_testing.processes.daemon_process import timer_settings
 from levelwind_testing.processes.proxied_stage import ProxiedStage
@@ -16,7 +18,6 @@ pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
 
 TIMERS = Timers().scaled(0.2)
 SETTINGS = timer_settings(TIMERS)
-OFFSETS = "__consumer_offsets"
 
 
 @pytest.fixture(scope="module")
@@ -32,14 +33,6 @@ def stage(client_config, kafka, fresh, tmp_path):
         yield made
     finally:
         made.stop()
-
-
-def offsets_partition(group, count):
-    """The partition of the brokers' offsets topic whose leader coordinates a group."""
-    value = 0
-    for letter in group:
-        value = (31 * value + ord(letter)) & 0x7FFFFFFF  # as Java hashes, without the sign
-    return value % count
 
 
 def test_the_lead_outlives_the_leader_a_broker_and_moves_of_the_coordinator(stage, cluster):
@@ -73,8 +66,8 @@ def test_the_lead_outlives_the_leader_a_broker_and_moves_of_the_coordinator(stag
         cluster.start_broker(lost)
 
     # The coordinator moves while all brokers are well.
-    count = len(stage.admin.list_topics(OFFSETS, timeout=10).topics[OFFSETS].partitions)
-    lead_again(stage.bootstrap, OFFSETS, offsets_partition(stage.group, count))
+    count = len(stage.admin.list_topics(timeout=10).topics[OFFSETS_TOPIC].partitions)
+    lead_again(stage.bootstrap, OFFSETS_TOPIC, offsets_partition(stage.group, count))
     stage.level()
     assert stage.daemon.logged("proxy.disconnected")
     assert stage.daemon.logged("proxy.failed") == []

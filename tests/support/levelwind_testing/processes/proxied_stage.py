@@ -27,6 +27,8 @@ from assignors.protocol.records import (
 from assignors.protocol.records.shards import planned_assignments
 from assignors.protocol.topics import Topics, partition_for
 from daemon.kafka.topic_reader import read_to_end
+from daemon.observer.cluster_probe import OFFSETS_TOPIC
+from levelwind_testing.kafka.kafka_wire import offsets_partition
 from levelwind_testing.processes.daemon_process import DaemonProcess
 from levelwind_testing.processes.subscriber_process import SubscriberProcess, shared
 from levelwind_testing.records import lag_of_owners
@@ -119,12 +121,16 @@ class ProxiedStage:
         return {member.member_id: member.held for member in self.members.values()}
 
     def coordinator(self):
-        """The broker that coordinates the group; None while there is none."""
-        described = self.admin.describe_consumer_groups([self.group])[self.group]
-        try:
-            return described.result(30).coordinator.id
-        except KafkaException:
-            return None
+        """The broker that coordinates the group; None while there is none.
+
+        An admin request to a coordinator that has died ends the process (librdkafka's issue 4605).
+        """
+        with suppress(KafkaException):
+            listed = self.admin.list_topics(OFFSETS_TOPIC, timeout=10).topics[OFFSETS_TOPIC]
+            number = offsets_partition(self.group, len(listed.partitions))
+            if (leader := listed.partitions[number].leader) >= 0:
+                return leader
+        return None
 
     # Lag and plans.
 
