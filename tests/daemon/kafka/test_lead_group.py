@@ -151,7 +151,7 @@ def test_two_daemons_of_one_name_do_not_both_go_on(daemons):
     daemons.wait_for(lambda: daemons.owners == {"a"})
     daemons.groups["first"] = daemons.groups.pop("a")
     daemons.join("a")
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 20
     while "a" not in daemons.crashed and time.monotonic() < deadline:
         time.sleep(0.1)
     assert isinstance(daemons.crashed["a"], ConfigurationError)

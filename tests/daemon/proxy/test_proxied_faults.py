@@ -9,7 +9,6 @@ from assignors.handover.timers import Timers
 from daemon.observer.cluster_probe import OFFSETS_TOPIC
 from daemon.proxy.group_link import CLIENT_ID
 from deploy.cluster import Cluster
-from levelwind_testing.kafka.kafka_wire import offsets_partition
 from levelwind_testing.kafka.reassignment import lead_again
 from levelwind_testing.processes.daemon_process import timer_settings
 from levelwind_testing.processes.proxied_stage import ProxiedStage
@@ -66,8 +65,7 @@ def test_the_lead_outlives_the_leader_a_broker_and_moves_of_the_coordinator(stag
         cluster.start_broker(lost)
 
     # The coordinator moves while all brokers are well.
-    count = len(stage.admin.list_topics(timeout=10).topics[OFFSETS_TOPIC].partitions)
-    lead_again(stage.bootstrap, OFFSETS_TOPIC, offsets_partition(stage.group, count))
+    lead_again(stage.bootstrap, OFFSETS_TOPIC, stage.coordinating_partition().id)
     stage.level()
     assert stage.daemon.logged("proxy.disconnected")
     assert stage.daemon.logged("proxy.failed") == []

@@ -120,15 +120,18 @@ class ProxiedStage:
     def held(self):
         return {member.member_id: member.held for member in self.members.values()}
 
+    def coordinating_partition(self):
+        """The partition of the brokers' offsets topic whose leader coordinates the group."""
+        listed = self.admin.list_topics(OFFSETS_TOPIC, timeout=10).topics[OFFSETS_TOPIC]
+        return listed.partitions[offsets_partition(self.group, len(listed.partitions))]
+
     def coordinator(self):
         """The broker that coordinates the group; None while there is none.
 
         An admin request to a coordinator that has died ends the process (librdkafka's issue 4605).
         """
         with suppress(KafkaException):
-            listed = self.admin.list_topics(OFFSETS_TOPIC, timeout=10).topics[OFFSETS_TOPIC]
-            number = offsets_partition(self.group, len(listed.partitions))
-            if (leader := listed.partitions[number].leader) >= 0:
+            if (leader := self.coordinating_partition().leader) >= 0:
                 return leader
         return None
 
