@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from streaming.messages import lag_lines
+from streaming.messages import own_fields
 from streaming.messages.lag_json import OwnFields, SharedFields
 from streaming.messages.packing import pack, unpack
 from streaming.rules.event_time import UNKNOWN
@@ -188,12 +188,12 @@ class LagRows:
     committed_at: Int64
     shared: SharedFields
     own_lines: bytes
-    """The fields of each group's own; see `lag_lines`."""
+    """The fields of each group's own; see `own_fields`."""
 
     @cached_property
     def own(self) -> Sequence[OwnFields]:
         """The fields of each group's own."""
-        return lag_lines.fields_of(self.own_lines)
+        return own_fields.fields_of(self.own_lines)
 
     def pack(self) -> bytes:
         """The payload."""

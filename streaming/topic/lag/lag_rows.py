@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from assignors.protocol.records import LagRecord
 from streaming.decoding.offsets_topic import TOPIC as OFFSETS_TOPIC
-from streaming.messages import lag_json, lag_lines
+from streaming.messages import lag_json, own_fields
 from streaming.messages.buckets import group_key
 from streaming.messages.lag_columns import LagRows, LagSamples, scaled_rate
 from streaming.messages.lag_json import SharedFields
@@ -159,7 +159,7 @@ def _lag_rows(
                 groups=groups,
                 committed_at=committed_at[rows],
                 shared=shared,
-                own_lines=lag_lines.text_of(own.take(pa.array(rows))),
+                own_lines=own_fields.text_of(own.take(pa.array(rows))),
             )
             yield Row(state_key, "", Kind.LAGS, payload.pack())
 
@@ -209,7 +209,7 @@ def _shared_fields(
 
 def _own_lines(lags: Lags, velocity: Floats) -> pa.StringArray:
     """The fields of a lag record that differ between groups, for each row."""
-    return lag_lines.own_lines(
+    return own_fields.own_lines(
         committed=lags.committed,
         committed_at=lags.committed_at,
         lag=lags.lag.lag,

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from streaming.messages import lag_json, lag_lines
+from streaming.messages import lag_json, own_fields
 from streaming.messages.lag_json import OwnFields
 
 
@@ -60,28 +60,28 @@ def alone(columns: dict[str, np.ndarray], group: int, source: str) -> OwnFields:
 def test_the_lines_of_many_groups_are_those_of_each(groups: int, partitions: int) -> None:
     columns = matrices(groups, partitions, seed=groups)
     sources = [f'{{"offsets/ü":{group}}}' for group in range(groups)]
-    lines = lag_lines.own_lines(source=sources, **columns)
+    lines = own_fields.own_lines(source=sources, **columns)
     expected = [alone(columns, group, sources[group]) for group in range(groups)]
-    assert lag_lines.fields_of(lag_lines.text_of(lines)) == expected
+    assert own_fields.fields_of(own_fields.text_of(lines)) == expected
 
 
 def test_the_lines_of_some_groups_are_taken_in_their_order() -> None:
     columns = matrices(20, 4, seed=3)
-    lines = lag_lines.own_lines(source=["{}"] * 20, **columns)
-    whole = lag_lines.fields_of(lag_lines.text_of(lines))
-    assert lag_lines.fields_of(lag_lines.text_of(lines.take([4, 2, 17]))) == [
+    lines = own_fields.own_lines(source=["{}"] * 20, **columns)
+    whole = own_fields.fields_of(own_fields.text_of(lines))
+    assert own_fields.fields_of(own_fields.text_of(lines.take([4, 2, 17]))) == [
         whole[4],
         whole[2],
         whole[17],
     ]
-    assert lag_lines.fields_of(lag_lines.text_of(lines.slice(5, 3))) == whole[5:8]
-    assert lag_lines.fields_of(lag_lines.text_of(lines.slice(5, 0))) == []
+    assert own_fields.fields_of(own_fields.text_of(lines.slice(5, 3))) == whole[5:8]
+    assert own_fields.fields_of(own_fields.text_of(lines.slice(5, 0))) == []
 
 
 def test_groups_without_any_optional_field_share_their_texts() -> None:
     none = np.zeros((300, 3), np.bool_)
     zeros = np.zeros((300, 3), np.int64)
-    lines = lag_lines.own_lines(
+    lines = own_fields.own_lines(
         committed=zeros,
         committed_at=zeros,
         lag=zeros,
@@ -95,7 +95,7 @@ def test_groups_without_any_optional_field_share_their_texts() -> None:
         velocity=np.full((300, 3), np.nan),
         uncommitted=none,
     )
-    assert set(lag_lines.fields_of(lag_lines.text_of(lines))) == {
+    assert set(own_fields.fields_of(own_fields.text_of(lines))) == {
         OwnFields(
             ',"committed":[0,0,0],"committed_at":[0,0,0]',
             ',"lag":[0,0,0]',
