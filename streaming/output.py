@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import repeat
 from typing import TYPE_CHECKING
+
+import pyarrow as pa
 
 from assignors.protocol.records import (
     DeadLetter,
@@ -22,10 +25,11 @@ from streaming.messages.lag_json import (
     owner_racks,
     record_text,
 )
+from streaming.messages.own_fields import joined, texts_as_bytes
 from streaming.messages.rows import Kind, Raw, SinkRow
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from assignors.protocol.records import Record
     from assignors.protocol.topics import Topics
@@ -50,9 +54,10 @@ class OutputTopics:
 def bucket_records(result: BucketResult, outputs: OutputTopics) -> Iterator[SinkRow]:
     """Records of a bucket's groups to publish; see `group_records`."""
     topic = outputs.topics.lag
-    for group, of_topic, value in result.lags:
-        partition = _group_partition(group, outputs.lag)
-        yield SinkRow(topic, _lag_key(group, of_topic), value.encode(), partition)
+    for lags in result.lags:
+        keys = _lag_keys(lags.groups, lags.topic)
+        partitions = [_group_partition(group, outputs.lag) for group in lags.groups]
+        yield from map(SinkRow, repeat(topic), keys, lags.values, partitions)
     for record in result.speeds:
         partition = _group_partition(str(record.key[1]), outputs.lag)
         yield SinkRow(topic, *_key_value(record), partition)
@@ -108,6 +113,12 @@ _name_text = lru_cache(maxsize=REMEMBERED_GROUPS)(lag_json.text)
 def _lag_key(group: str, topic: str) -> bytes:
     """The key of a lag record, as `encode_key` writes it, from texts that are remembered."""
     return f'["lag",{_name_text(group)},{_name_text(topic)}]'.encode()
+
+
+def _lag_keys(groups: Sequence[str], topic: str) -> Sequence[bytes]:
+    """The keys of some groups' lag records of a topic."""
+    names = pa.array([_name_text(group) for group in groups], pa.string())
+    return texts_as_bytes(joined('["lag",', names, f",{_name_text(topic)}]"), len(groups))
 
 
 def _lag_key_value(group: str, published: OwnedLag) -> tuple[bytes, bytes]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from streaming.bucket import speed_columns
-from streaming.bucket.state import AXES, BucketState
+from streaming.bucket.state import AXES, BucketState, OwnerText
 from streaming.group import codec, member_speeds, read_topics
 from streaming.group.ownership import owners_of, partition_owners
 from streaming.group.state import GroupState, TopicLag
@@ -19,20 +19,20 @@ from streaming.rules.skew import SkewRun
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from streaming.group.state import LearnedSpeed, Owner
+    from streaming.group.state import LearnedSpeed, Owner, PartitionOwners
 
 
 def to_columns(
-    states: Mapping[str, GroupState], topics: Sequence[str], logs: Sequence[str]
+    states: Mapping[str, GroupState], before: BucketState
 ) -> tuple[BucketState, dict[str, bytes]]:
     """The columns of some groups, and the rest of each group's state, packed.
 
     Args:
         states: the groups' states, by name.
-        topics: names of topics that the columns' indices begin with.
-        logs: names of inputs that the columns' indices begin with.
+        before: the columns of the groups that these will follow, with whose topics, inputs and
+            texts theirs begin.
     """
-    builder = _Builder(topics, logs)
+    builder = _Builder(before)
     packed = {group: builder.add(group, state) for group, state in states.items()}
     return builder.state(), packed
 
@@ -108,15 +108,14 @@ _SOURCES = ("commit", "sample")
 class _Builder:
     """Columns of groups that are added one by one."""
 
-    def __init__(self, topics: Sequence[str], logs: Sequence[str]) -> None:
+    def __init__(self, before: BucketState) -> None:
         self._groups: list[str] = []
-        self._topics = {topic: index for index, topic in enumerate(topics)}
-        self._logs = {log: index for index, log in enumerate(logs)}
+        self._topics = {topic: index for index, topic in enumerate(before.topics)}
+        self._logs = {log: index for index, log in enumerate(before.logs)}
+        self._owner_texts = {text: index for index, text in enumerate(before.owner_texts)}
         self._columns: dict[str, list[Any]] = {name: [] for axis in AXES for name in axis}
         self._lags: list[Any] = []
         self._rates: list[Any] = []
-        self._owner_fields: list[str] = []
-        self._owner_racks: list[str] = []
         self._owner_names: list[str] = []
 
     def add(self, group: str, state: GroupState) -> bytes:
@@ -199,14 +198,20 @@ class _Builder:
             seconds=lag.seconds,
             committed_at=lag.committed_at,
             owners_valid=valid,
+            owner_text=self._owner_text(today),
         )
         self._columns["owner"] += [index for index, _ in claims]
         self._columns["cell"] += [partition for _, partition in claims]
         self._lags.append(lag.lag)
         self._rates.append(lag.rate)
-        self._owner_fields.append(owner_fields(today.members, today.owner))
-        self._owner_racks.append(owner_racks(today.members))
         return valid
+
+    def _owner_text(self, owners: PartitionOwners) -> int:
+        """The index of what is written of the owners of a topic's partitions."""
+        if not owners.members:
+            return UNKNOWN
+        written = OwnerText(owner_fields(owners.members, owners.owner), owner_racks(owners.members))
+        return self._owner_texts.setdefault(written, len(self._owner_texts))
 
     def _append(self, **values: object) -> None:
         for name, value in values.items():
@@ -229,7 +234,6 @@ class _Builder:
             topics=tuple(self._topics),
             logs=tuple(self._logs),
             columns=columns | cells,
-            owner_fields=tuple(self._owner_fields),
-            owner_racks=tuple(self._owner_racks),
+            owner_texts=tuple(self._owner_texts),
             owner_names=tuple(self._owner_names),
         )

@@ -12,12 +12,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from assignors.problem.drain import sum_by_member
 from streaming.bucket import skew_columns, speed_columns
 from streaming.bucket.state import BucketState, ranges
 from streaming.group.update import TTL_MS
-from streaming.messages.lag_json import local_field, record_text
+from streaming.messages.lag_json import local_field
 from streaming.rules.event_time import JUMP_MS, UNKNOWN
 from streaming.rules.skew import longest_silence
 
@@ -26,16 +27,18 @@ if TYPE_CHECKING:
 
     from assignors.protocol.records import SpeedRecord, Tombstone
     from streaming.messages.lag_columns import LagRows, LagSamples
+    from streaming.messages.own_fields import Texts
     from streaming.rules.event_time import Floats, Int64, Mask
     from streaming.rules.skew import SkewRule
 
 
-class PublishedLag(NamedTuple):
-    """A lag record of a group."""
+class PublishedLags(NamedTuple):
+    """Lag records of a topic."""
 
-    group: str
     topic: str
-    value: str
+    groups: Sequence[str]
+    values: Sequence[bytes]
+    """By group."""
 
 
 class _Rows(NamedTuple):
@@ -66,6 +69,8 @@ class ColumnUpdate:
         """Whether a sample was applied."""
         self._rule = rule
         self._number = {group: number for number, group in enumerate(state.groups)}
+        self._numbers: dict[tuple[str, ...], Int64] = {}
+        """By the groups of a row, which are often those of the next: their numbers."""
         self._topic = {topic: number for number, topic in enumerate(state.topics)}
         self._by_topic = np.argsort(state["topic"], kind="stable")
         """Entries in the order of their topics."""
@@ -111,24 +116,35 @@ class ColumnUpdate:
             self.singled_out[rows.group[outdated]] = True
         self._single_out_expired()
 
-    def publish(self) -> list[PublishedLag]:
+    def publish(self) -> list[PublishedLags]:
         """The lag records of the groups that are not singled out."""
-        records: list[PublishedLag] = []
-        state = self.state
+        state, published = self.state, []
         for part, all_rows in self._published:
             rows = all_rows.where(~self.singled_out[all_rows.group])
-            at_sample, planned = self._at_sample(part, rows), state["planned"][rows.entry]
-            columns = (rows.row, rows.group, rows.entry, at_sample, planned)
-            shared, own = part.shared, part.own
-            for row, group, entry, owned, is_planned in zip(
-                *[column.tolist() for column in columns], strict=True
-            ):
-                members = state.owner_fields[entry] if owned else ""
-                racks = state.owner_racks[entry] if owned else ""
-                local = local_field(shared.racks, members, racks) if racks else ""
-                text = record_text(shared, own[row], local, members, planned=is_planned)
-                records.append(PublishedLag(state.groups[group], part.topic, text))
-        return records
+            local, members = self._owner_fields(part, rows)
+            values = part.own.take(rows.row).records(
+                part.shared, local, members, state["planned"][rows.entry]
+            )
+            groups = [state.groups[group] for group in rows.group.tolist()]
+            published.append(PublishedLags(part.topic, groups, values))
+        return published
+
+    def _owner_fields(self, part: LagRows, rows: _Rows) -> tuple[Texts, Texts]:
+        """For each row, the field `local` of its lag record, and those that name its owners."""
+        if not self.state.owner_texts:
+            return "", ""
+        numbers = np.where(self._at_sample(part, rows), self.state["owner_text"][rows.entry], -1)
+        used, written = np.unique(numbers, return_inverse=True)
+        texts = [
+            self.state.owner_texts[number] if number >= 0 else None for number in used.tolist()
+        ]
+        fields = [text.fields if text else "" for text in texts]
+        local = [
+            local_field(part.shared.racks, text.fields, text.racks) if text and text.racks else ""
+            for text in texts
+        ]
+        index = pa.array(written)
+        return pa.array(local, pa.string()).take(index), pa.array(fields, pa.string()).take(index)
 
     def speeds(self) -> list[SpeedRecord | Tombstone]:
         """The records of speeds of the groups that are not singled out."""
@@ -144,7 +160,7 @@ class ColumnUpdate:
             cells: the number of partitions that they show; None: any.
         """
         state = self.state
-        number = np.array([self._number.get(group, UNKNOWN) for group in part.groups], np.int64)
+        number = self._numbers_of(part.groups)
         committed = part.committed_at != UNKNOWN
         unknown = np.flatnonzero((number < 0) & committed)
         self.unknown.update([part.groups[row] for row in unknown.tolist()])
@@ -165,6 +181,13 @@ class ColumnUpdate:
         self._touched[number[row]] = True
         self._touched[others] = True
         return _Rows(row, number[row], entry[row], others)
+
+    def _numbers_of(self, groups: tuple[str, ...]) -> Int64:
+        """The number of each group; -1: the bucket does not know it."""
+        if (numbers := self._numbers.get(groups)) is None:
+            numbers = np.array([self._number.get(group, UNKNOWN) for group in groups], np.int64)
+            self._numbers[groups] = numbers
+        return numbers
 
     def _entries(self, topic: str) -> Int64:
         """By group, its entry of a topic; -1: it has none. The last item is -1, too."""

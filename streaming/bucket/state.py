@@ -24,7 +24,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from streaming.rules.event_time import Int64
 
-VERSION = 4
+VERSION = 5
 """Counts up with every change of what `pack` writes; an older checkpoint is then set aside."""
 
 SAMPLES, MEMBERS, GROUPS = "samples", "members", "groups"
@@ -47,6 +47,7 @@ VALUES = (SAMPLES, MEMBERS, GROUPS)
 """Names of the three values."""
 
 Columns = dict[str, "npt.NDArray[Any]"]
+_Named = TypeVar("_Named")
 
 GROUP_SAMPLES = {
     "sampled_at": "<i8",
@@ -102,9 +103,11 @@ ENTRY_MEMBERS = {
     "committed": "|b1",
     "planned": "|b1",
     "joined": "|b1",
+    "owner_text": "<i4",
 }
-"""Those by entry: an index of `topics`, numbers of cells and claims, and whether the group reads
-the topic by a commit, by its plan, or by its members."""
+"""Those by entry: an index of `topics`, numbers of cells and claims, whether the group reads the
+topic by a commit, by its plan, or by its members, and an index of `owner_texts`; -1: no member owns
+a partition today."""
 OWNER_MEMBERS = {"capacity": "<f8", "learns": "|b1"}
 """Those by owner: `learns` is whether no other owner of the group has its name."""
 CLAIM_MEMBERS = {"owner": "<i4", "cell": "<i4"}
@@ -125,6 +128,15 @@ def no_columns() -> Columns:
     return {name: np.zeros(0, dtype) for axis in AXES for name, dtype in axis.items()}
 
 
+class OwnerText(NamedTuple):
+    """What a group's lag records of a topic say of the partitions' owners, as JSON."""
+
+    fields: str
+    """The fields that name them, as `lag_json.owner_fields` writes them."""
+    racks: str
+    """The racks of the members that these name; empty: none is known."""
+
+
 @dataclass(frozen=True)
 class BucketState:
     """The columns of a bucket's groups; not slotted, since it keeps where they begin."""
@@ -134,10 +146,8 @@ class BucketState:
     logs: tuple[str, ...] = ()
     """The "topic/partition" of the inputs that the entries' samples are from."""
     columns: Columns = field(default_factory=no_columns)
-    owner_fields: tuple[str, ...] = ()
-    """By entry, the fields of a lag record that name the owners of today; empty: there are none."""
-    owner_racks: tuple[str, ...] = ()
-    """By entry, as JSON the racks of the members that these fields name; empty: none is known."""
+    owner_texts: tuple[OwnerText, ...] = ()
+    """What lag records say of the owners of today, which is often the same for many topics."""
     owner_names: tuple[str, ...] = ()
     """By owner, its name as JSON."""
 
@@ -189,15 +199,14 @@ class BucketState:
                 for axis, of_axis in zip(AXES, rows, strict=True)
                 for name in axis
             },
-            owner_fields=tuple([self.owner_fields[entry] for entry in entries.tolist()]),
-            owner_racks=tuple([self.owner_racks[entry] for entry in entries.tolist()]),
+            owner_texts=self.owner_texts,
             owner_names=tuple([self.owner_names[owner] for owner in rows[3].tolist()]),
         )
 
     def followed_by(self, other: BucketState) -> BucketState:
-        """These groups and then those of another state, whose names of topics and logs begin alike.
+        """These groups and then those of another state, whose topics, logs and texts begin alike.
 
-        Names that no group uses any more are dropped.
+        Those that no group uses any more are dropped.
         """
         columns = {
             name: np.concatenate([self[name], other[name]]) for axis in AXES for name in axis
@@ -206,13 +215,19 @@ class BucketState:
         logs, (commit_log, sample_log) = _used(
             other.logs, columns["commit_log"], columns["sample_log"]
         )
+        owner_texts, (owner_text,) = _used(other.owner_texts, columns["owner_text"])
+        numbered = {
+            "topic": topic,
+            "commit_log": commit_log,
+            "sample_log": sample_log,
+            "owner_text": owner_text,
+        }
         return BucketState(
             groups=self.groups + other.groups,
             topics=topics,
             logs=logs,
-            columns=columns | {"topic": topic, "commit_log": commit_log, "sample_log": sample_log},
-            owner_fields=self.owner_fields + other.owner_fields,
-            owner_racks=self.owner_racks + other.owner_racks,
+            columns=columns | numbered,
+            owner_texts=owner_texts,
             owner_names=self.owner_names + other.owner_names,
         )
 
@@ -231,11 +246,21 @@ class BucketState:
     def pack_members(self) -> bytes:
         """The value `members`."""
         texts = {
-            name: np.frombuffer("\n".join(getattr(self, name)).encode(), np.uint8)
-            for name in _TEXTS
+            "owner_fields": [text.fields for text in self.owner_texts],
+            "owner_racks": [text.racks for text in self.owner_texts],
+            "owner_names": self.owner_names,
         }
-        meta = {"bucket": VERSION, "groups": self.groups, "topics": self.topics}
-        return packing.pack(meta, {name: self[name] for name in MEMBER_COLUMNS} | texts)
+        lines = {
+            name: np.frombuffer("\n".join(written).encode(), np.uint8)
+            for name, written in texts.items()
+        }
+        lines["group_names"] = packing.names_column(self.groups)
+        meta = {
+            "bucket": VERSION,
+            "topics": self.topics,
+            "owner_texts": len(self.owner_texts),
+        }
+        return packing.pack(meta, {name: self[name] for name in MEMBER_COLUMNS} | lines)
 
     @classmethod
     def unpack(cls, samples: bytes, members: bytes) -> BucketState:
@@ -246,22 +271,23 @@ class BucketState:
         """
         samples_meta, columns = _unpack(samples)
         meta, member_columns = _unpack(members)
-        written = {name: member_columns.pop(name).tobytes().decode() for name in _TEXTS}
-        texts = {
-            name: tuple(written[name].split("\n")) if member_columns[column].size else ()
-            for name, column in _TEXTS.items()
+        counts = {
+            "owner_fields": meta["owner_texts"],
+            "owner_racks": meta["owner_texts"],
+            "owner_names": member_columns["capacity"].size,
         }
+        fields, racks, names = (
+            member_columns.pop(name).tobytes().decode().split("\n") if count else []
+            for name, count in counts.items()
+        )
         return cls(
-            groups=tuple(meta["groups"]),
+            groups=packing.names_of(member_columns.pop("group_names")),
             topics=tuple(meta["topics"]),
             logs=tuple(samples_meta["logs"]),
             columns=columns | member_columns,
-            **texts,
+            owner_texts=tuple(map(OwnerText, fields, racks)),
+            owner_names=tuple(names),
         )
-
-
-_TEXTS = {"owner_fields": "topic", "owner_racks": "topic", "owner_names": "capacity"}
-"""The texts of the value `members`, each with a column of the same axis."""
 
 
 def pack_groups(states: Mapping[str, bytes]) -> bytes:
@@ -305,8 +331,8 @@ def ranges(first: Int64, counts: npt.NDArray[Any]) -> Int64:
 
 
 def _used(
-    names: tuple[str, ...], *columns: npt.NDArray[Any]
-) -> tuple[tuple[str, ...], list[npt.NDArray[Any]]]:
+    names: tuple[_Named, ...], *columns: npt.NDArray[Any]
+) -> tuple[tuple[_Named, ...], list[npt.NDArray[Any]]]:
     """The names that some columns of indices use, and the columns as indices of these."""
     used = np.zeros(len(names) + 1, np.bool_)  # the last is that of -1, "none"
     for column in columns:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from assignors.protocol.records import SpeedRecord, Tombstone
     from assignors.protocol.topics import TopicKind
-    from streaming.bucket.samples import PublishedLag
+    from streaming.bucket.samples import PublishedLags
     from streaming.group.state import GroupState
     from streaming.group.update import UpdateResult
     from streaming.rules.skew import SkewRule
@@ -43,7 +43,7 @@ class BucketResult:
 
     values: Mapping[str, bytes | None]
     """By name, the values of the state that have changed; None: nothing is left to keep."""
-    lags: Sequence[PublishedLag]
+    lags: Sequence[PublishedLags]
     """Lag records of the groups whose batch was applied in columns."""
     speeds: Sequence[SpeedRecord | Tombstone]
     """Records of the speeds of such groups."""
@@ -87,7 +87,7 @@ def advance(
     }
     states = {group: result.state for group, result in results.items() if result.state is not None}
     after = update.state.take(np.flatnonzero(~update.singled_out))
-    put_back, packed_again = to_columns(states, after.topics, after.logs)
+    put_back, packed_again = to_columns(states, after)
     after = after.followed_by(put_back)
     packed = {group: value for group, value in packed.items() if group not in before}
     return BucketResult(

@@ -9,8 +9,14 @@ from __future__ import annotations
 
 from functools import cache, lru_cache
 from itertools import count
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from assignors.protocol.topics import partition_for
+
+if TYPE_CHECKING:
+    from streaming.rules.event_time import Int64
 
 TOPIC_KEY_PREFIX, GROUP_KEY_PREFIX = "t/", "g/"
 """The beginning of the state key of a bucket of topics, and of groups; the bucket's name
@@ -19,14 +25,30 @@ DEFAULT_BUCKETS = 2
 """The number of buckets where the setting `pipeline.parallelism` is left alone."""
 REMEMBERED_GROUPS = REMEMBERED_TOPICS = 2**16
 """The number of groups, and of topics, whose state keys are remembered."""
+REMEMBERED_LISTS, MAX_REMEMBERED_LIST = 16, 4096
+"""The number of lists of groups whose buckets are remembered, and the length of one."""
 _SEED = 42
 _WORD = 2**32 - 1
 
 
-@lru_cache(maxsize=REMEMBERED_GROUPS)
+_group_bucket = lru_cache(maxsize=REMEMBERED_GROUPS)(partition_for)
+
+
 def group_key(group: str, buckets: int) -> str:
     """The state key of a group's bucket, one of `buckets`."""
-    return bucket_keys(GROUP_KEY_PREFIX, buckets)[partition_for(group, buckets)]
+    return bucket_keys(GROUP_KEY_PREFIX, buckets)[_group_bucket(group, buckets)]
+
+
+def group_buckets(groups: tuple[str, ...], buckets: int) -> Int64:
+    """The bucket of each group, as an index of `bucket_keys`."""
+    if len(groups) > MAX_REMEMBERED_LIST:
+        return _group_buckets.__wrapped__(groups, buckets)
+    return _group_buckets(groups, buckets)
+
+
+@lru_cache(maxsize=REMEMBERED_LISTS)
+def _group_buckets(groups: tuple[str, ...], buckets: int) -> Int64:
+    return np.array([_group_bucket(group, buckets) for group in groups], np.int64)
 
 
 @lru_cache(maxsize=REMEMBERED_TOPICS)

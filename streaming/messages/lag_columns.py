@@ -6,20 +6,20 @@ Each is packed in columns that are indexed by group, and gives the values of a s
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from streaming.messages import own_fields
 from streaming.messages.lag_json import OwnFields, SharedFields
-from streaming.messages.packing import pack, unpack
+from streaming.messages.own_fields import OwnColumns
+from streaming.messages.packing import names_column, names_of, pack, unpack
 from streaming.rules.event_time import UNKNOWN
 from streaming.rules.member_loads import RATE_SCALE
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
+    from streaming.messages.packing import Arrays
     from streaming.rules.event_time import Floats, Int64
 
 InputPosition: TypeAlias = tuple[str, int]
@@ -92,7 +92,6 @@ class LagSamples:
         meta = {
             "topic": self.topic,
             "at": self.at,
-            "groups": self.groups,
             "commit_logs": self.commit_logs,
             "position": self.position,
             "partitions": self.lag.shape[1],
@@ -103,13 +102,14 @@ class LagSamples:
         behind_at = self.behind_at.reshape(-1)
         is_behind = behind_at != UNKNOWN
         behind = {"is_behind": np.packbits(is_behind), "behind_at": behind_at[is_behind]}
+        columns["groups"] = names_column(self.groups)
         return pack(meta, columns | matrices | behind)
 
     @classmethod
     def unpack(cls, payload: bytes) -> LagSamples:
         """The row of a payload."""
         meta, arrays = unpack(payload)
-        groups, position = tuple(meta["groups"]), meta["position"]
+        groups, position = names_of(arrays["groups"]), meta["position"]
         partitions, steps = meta["partitions"], arrays["stepped"].size
         is_behind = np.unpackbits(arrays["is_behind"], count=steps * partitions).astype(np.bool_)
         behind_at = np.full(is_behind.size, UNKNOWN, np.int64)
@@ -174,12 +174,9 @@ class LagRow:
         return self.committed_at != UNKNOWN
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LagRows:
-    """The lag of some groups in a topic after a batch; see `LagRow`.
-
-    Not slotted, since it keeps the fields that it was asked for.
-    """
+    """The lag of some groups in a topic after a batch; see `LagRow`."""
 
     topic: str
     at: int
@@ -187,32 +184,29 @@ class LagRows:
     groups: tuple[str, ...]
     committed_at: Int64
     shared: SharedFields
-    own_lines: bytes
-    """The fields of each group's own; see `own_fields`."""
-
-    @cached_property
-    def own(self) -> Sequence[OwnFields]:
-        """The fields of each group's own."""
-        return own_fields.fields_of(self.own_lines)
+    own: OwnColumns
+    """The fields of each group's own."""
 
     def pack(self) -> bytes:
         """The payload."""
         meta: dict[str, Any] = {name: getattr(self, name) for name in _ROW_META}
-        own = np.frombuffer(self.own_lines, np.uint8)
-        return pack(meta, {"committed_at": self.committed_at, "own": own})
+        meta["own"], arrays = self.own.pack()
+        columns: Arrays = {"committed_at": self.committed_at, "groups": names_column(self.groups)}
+        return pack(meta, columns | arrays)
 
     @classmethod
     def unpack(cls, payload: bytes) -> LagRows:
         """The row of a payload."""
         meta, arrays = unpack(payload)
+        groups = names_of(arrays["groups"])
         return cls(
             topic=meta["topic"],
             at=meta["at"],
             partitions=meta["partitions"],
-            groups=tuple(meta["groups"]),
+            groups=groups,
             committed_at=arrays["committed_at"],
             shared=SharedFields(*meta["shared"]),
-            own_lines=arrays["own"].tobytes(),
+            own=OwnColumns.unpack(len(groups), meta["own"], arrays),
         )
 
     def row(self, index: int) -> LagRow:
@@ -223,8 +217,8 @@ class LagRows:
             partitions=self.partitions,
             committed_at=int(self.committed_at[index]),
             shared=self.shared,
-            own=self.own[index],
+            own=self.own.row(index),
         )
 
 
-_ROW_META = ("topic", "at", "partitions", "groups", "shared")
+_ROW_META = ("topic", "at", "partitions", "shared")

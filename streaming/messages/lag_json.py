@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 LEAST_FOR_ARROW = 256
 """Size of a matrix from which Arrow is quicker."""
+WORD_BITS = 64
+"""Number of columns up to which a row of a mask is one number."""
 MAX_HUNDREDTHS = 10**15
 """Of fewer digits than these, a number's shortest text is its decimals."""
 
@@ -36,6 +38,11 @@ text = json.JSONEncoder(
     sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=True
 ).encode
 """Encode any value as canonical JSON."""
+
+
+def numbers(column: Int64) -> pa.StringArray:
+    """The text of each number."""
+    return pc.cast(pa.array(column), pa.string())
 
 
 def column(numbers: Int64) -> str:
@@ -54,7 +61,7 @@ def integer_rows(matrix: Int64) -> Any:
         return _zeros(matrix.shape[1])
     if matrix.size < LEAST_FOR_ARROW:
         return _rows(text(matrix.tolist()))
-    return _joined(pc.cast(pa.array(matrix.reshape(-1)), pa.string()), matrix.shape[1])
+    return _joined(numbers(matrix.reshape(-1)), matrix.shape[1])
 
 
 def decimals(matrix: Floats) -> list[str | None]:
@@ -101,9 +108,7 @@ def _hundredths(matrix: Floats, unknown: Mask) -> Int64 | None:
 def _decimal_texts(hundredths: Int64, unknown: Mask) -> pa.StringArray:
     """The texts of numbers that are given in hundredths, row after row."""
     whole, part = np.divmod(hundredths.reshape(-1), 100)
-    texts = pc.binary_join_element_wise(
-        pc.cast(pa.array(whole), pa.string()), _FRACTIONS.take(pa.array(part)), ""
-    )
+    texts = pc.binary_join_element_wise(numbers(whole), _FRACTIONS.take(pa.array(part)), "")
     return pc.if_else(pa.array(unknown.reshape(-1)), "null", texts) if unknown.any() else texts
 
 
@@ -116,12 +121,22 @@ def _joined(texts: pa.StringArray, columns: int) -> pa.StringArray:
     return pc.binary_join(pa.ListArray.from_arrays(bounds, texts), ",")
 
 
-def set_indices(mask: Mask) -> list[str]:
-    """For each row, a JSON list of the indices that are set."""
-    written = ["[]"] * mask.shape[0]
+def set_indices(mask: Mask, none: str = "[]") -> pa.StringArray:
+    """For each row, a JSON list of the indices that are set; `none` for a row without any."""
+    if mask.shape[1] <= WORD_BITS:  # rows that are alike are written once
+        rows = np.zeros((mask.shape[0], WORD_BITS // 8), np.uint8)
+        packed = np.packbits(mask, axis=1)
+        rows[:, : packed.shape[1]] = packed
+        _, first, same = np.unique(rows.view(np.uint64), return_index=True, return_inverse=True)
+        return _index_lists(mask[first], none).take(pa.array(same.reshape(-1)))
+    return _index_lists(mask, none)
+
+
+def _index_lists(mask: Mask, none: str) -> pa.StringArray:
+    written = [none] * mask.shape[0]
     for row in np.flatnonzero(mask.any(axis=1)).tolist():
         written[row] = text(np.flatnonzero(mask[row]).tolist())
-    return written
+    return pa.array(written, pa.string())
 
 
 class SharedFields(NamedTuple):
@@ -173,7 +188,7 @@ def record_text(
         planned: whether the group's plan covers the topic, and so claims all of its partitions.
     """
     if own.uncommitted and not planned:
-        own = _without_unclaimed(own, members)
+        own = without_unclaimed(own, members)
     first, before_lag, before_seconds, before_velocity, _ = shared
     committed, lag, lost, seconds, velocity, _ = own
     return (
@@ -182,7 +197,7 @@ def record_text(
     )
 
 
-def _without_unclaimed(own: OwnFields, members: str) -> OwnFields:
+def without_unclaimed(own: OwnFields, members: str) -> OwnFields:
     """A group's own fields where partitions that nobody claims are told apart from its lag.
 
     A partition is unclaimed while the group has neither committed it nor has it an owner. What a

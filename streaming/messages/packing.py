@@ -54,6 +54,8 @@ LEAST = np.dtype("<i8")
 """Type of the least number of a narrowed array."""
 SHAPES = 4096
 """The number of second heads that are remembered."""
+REMEMBERED_LISTS, MAX_REMEMBERED = 64, 2**16
+"""The number of lists of names that are remembered, and the characters of one."""
 
 _encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 
@@ -82,6 +84,36 @@ def pack(meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> byt
     shapes = _written(tuple(named))
     head = HEAD.pack(VERSION, len(meta_head), len(shapes))
     return b"".join([head, meta_head, shapes, np.array(least, LEAST).tobytes(), *content])
+
+
+def names_column(names: tuple[str, ...]) -> npt.NDArray[np.uint8]:
+    """Names as an array, for lists that come again batch after batch: such are written once."""
+    short = sum(map(len, names)) <= MAX_REMEMBERED
+    return _names_column(names) if short else _names_column.__wrapped__(names)
+
+
+def names_of(column: npt.NDArray[Any]) -> tuple[str, ...]:
+    """The names of an array; those of equal arrays are one tuple as long as it is remembered.
+
+    Raises:
+        PackingError: the array is damaged.
+    """
+    content = column.tobytes()
+    short = len(content) <= MAX_REMEMBERED
+    try:
+        return _names_of(content) if short else _names_of.__wrapped__(content)
+    except ValueError as error:
+        raise PackingError(f"unreadable names: {error}") from error
+
+
+@lru_cache(maxsize=REMEMBERED_LISTS)
+def _names_column(names: tuple[str, ...]) -> npt.NDArray[np.uint8]:
+    return np.frombuffer(_encode(names).encode(), np.uint8)
+
+
+@lru_cache(maxsize=REMEMBERED_LISTS)
+def _names_of(content: bytes) -> tuple[str, ...]:
+    return tuple(json.loads(content))
 
 
 def _narrowed(array: npt.NDArray[Any], low: int, span: int) -> tuple[str, bytes]:

@@ -2,6 +2,9 @@
 
 An operator keeps its state by state key, that of a bucket of topics or of groups (`buckets`). Rows
 that need no state have `x/` and a partition number; they only pass through.
+
+Spark's worker asks a row that an operator gives for its dict and for nothing else. Its own rows
+look into every value for rows within it, 3 to 6 us a row, and take another 0.5 us to be made.
 """
 
 from __future__ import annotations
@@ -73,6 +76,18 @@ class Row(NamedTuple):
     kind: int
     payload: bytes
 
+    def asDict(  # noqa: N802 - Spark's name
+        self,
+        recursive: bool = False,  # noqa: ARG002 - Spark's signature
+    ) -> dict[str, Any]:
+        """The values by name of their fields, for Spark's worker."""
+        return {
+            "state_key": self.state_key,
+            "subject": self.subject,
+            "kind": self.kind,
+            "payload": self.payload,
+        }
+
 
 class SinkRow(NamedTuple):
     """A record to write to Kafka."""
@@ -81,6 +96,14 @@ class SinkRow(NamedTuple):
     key: bytes
     value: bytes | None
     partition: int
+
+    def asDict(  # noqa: N802 - Spark's name
+        self,
+        recursive: bool = False,  # noqa: ARG002 - Spark's signature
+    ) -> dict[str, Any]:
+        """The values by name of their fields, for Spark's worker."""
+        topic, key, value, partition = self
+        return {"topic": topic, "key": key, "value": value, "partition": partition}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,9 +6,8 @@ in and out, cost more than the work on it (140 ms a batch of 100 topics, against
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import Row as SparkRow
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from streaming import output
@@ -16,7 +15,7 @@ from streaming.bucket import update as bucket_update
 from streaming.bucket.state import VALUES
 from streaming.decoding import offsets_topic
 from streaming.messages.buckets import GROUP_KEY_PREFIX, TOPIC_KEY_PREFIX
-from streaming.messages.rows import Row, SinkRow
+from streaming.messages.rows import Row
 from streaming.spark.schemas import STATE, TOPIC_NAME
 from streaming.spark.store import batch_offsets
 from streaming.topic import joint_update
@@ -30,39 +29,6 @@ if TYPE_CHECKING:
     from streaming.rules.skew import SkewRule
     from streaming.spark.store.batch_offsets import OffsetsLog
     from streaming.topic.state import LagRule
-
-
-class _OutputRow(SparkRow):  # type: ignore[misc] # pyspark is not followed
-    """A row of plain values, with the names of its fields for all rows of its class.
-
-    The worker asks each row of an operator for its dict. Spark's own looks into every value for
-    rows within it, which took 3 to 6 us a row, a tenth of the CPU of a published lag record.
-    """
-
-    fields: ClassVar[tuple[str, ...]]
-
-    def asDict(  # noqa: N802 - Spark's name
-        self,
-        recursive: bool = False,  # noqa: ARG002 - Spark's signature
-    ) -> dict[str, Any]:
-        """The values by name of their fields."""
-        return dict(zip(self.fields, self, strict=True))
-
-
-class _GroupRow(_OutputRow):
-    """`Row` for Spark."""
-
-    fields = Row._fields
-
-
-class _SinkRow(_OutputRow):
-    """`SinkRow` for Spark."""
-
-    fields = SinkRow._fields
-
-
-_new_row = tuple.__new__
-"""`SparkRow` itself looks at its arguments' names first."""
 
 
 class _StoredTopics:
@@ -121,15 +87,14 @@ class TopicProcessor(StatefulProcessor):  # type: ignore[misc] # pyspark is not 
         (state_key,) = key
         if not state_key.startswith(TOPIC_KEY_PREFIX):
             for row in rows:
-                yield _new_row(_GroupRow, (row.state_key, row.subject, row.kind, row.payload))
+                yield Row(row.state_key, row.subject, row.kind, row.payload)
             return
         rows_by_topic: dict[str, list[tuple[int, bytes]]] = {}
         for row in rows:
             rows_by_topic.setdefault(row.subject, []).append((row.kind, row.payload))
-        for row in joint_update.advance_all(
+        yield from joint_update.advance_all(
             rows_by_topic, self._states, self._rule, self._end_offsets(), self._buckets
-        ):
-            yield _new_row(_GroupRow, row)
+        )
 
     def close(self) -> None:
         """Nothing to release."""
@@ -161,8 +126,7 @@ class GroupProcessor(StatefulProcessor):  # type: ignore[misc] # pyspark is not 
         (state_key,) = key
         if not state_key.startswith(GROUP_KEY_PREFIX):
             for row in rows:
-                record = output.pass_through_record(row.kind, row.payload, self._outputs)
-                yield _new_row(_SinkRow, record)
+                yield output.pass_through_record(row.kind, row.payload, self._outputs)
             return
         events = [(row.subject, row.kind, row.payload) for row in rows]
         result = bucket_update.advance(self._stored, events, self._rule, self._record_kinds)
@@ -171,8 +135,7 @@ class GroupProcessor(StatefulProcessor):  # type: ignore[misc] # pyspark is not 
                 self._values[name].update((value,))
             else:
                 self._values[name].clear()
-        for record in output.bucket_records(result, self._outputs):
-            yield _new_row(_SinkRow, record)
+        yield from output.bucket_records(result, self._outputs)
 
     def _stored(self, name: str) -> bytes | None:
         """A value of the bucket's state."""

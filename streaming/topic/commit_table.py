@@ -22,7 +22,7 @@ from streaming.topic.commit_columns import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     import numpy.typing as npt
 
@@ -75,14 +75,16 @@ class CommitTable(CommitColumns):
         """This table with its offsets as those that the last sample counts."""
         return replace(self, sampled=self.offset)
 
-    def with_groups(self, groups: Iterable[str]) -> CommitTable:
+    def with_groups(self, groups: Collection[str]) -> CommitTable:
         """This table with numbers for some groups, which may have no commit."""
+        if not groups:
+            return self
         names = tuple(dict.fromkeys((*self.groups, *groups)))
         return self if len(names) == len(self.groups) else replace(self, groups=names)
 
     def numbered(self, batches: Iterable[TopicCommits]) -> tuple[CommitTable, UncountedCommits]:
         """This table with the names of some commits added, and those commits under its numbers."""
-        groups = {name: number for number, name in enumerate(self.groups)}
+        groups = dict(zip(self.groups, range(len(self.groups)), strict=True))
         ids = {name: number for number, name in enumerate(self.topic_ids)}
         parts: dict[str, list[Int64]] = {name: [] for name in COLUMNS}
         for batch in batches:

@@ -44,7 +44,7 @@ class Readers:
             planned=planned,
             topic_id=state.id,
             committed=frozenset(committed),
-            names={number: commits.groups[number] for number in numbers},
+            names=dict(zip(numbers, map(commits.groups.__getitem__, numbers), strict=True)),
         )
 
     def valid_for(self, state: TopicState) -> bool:

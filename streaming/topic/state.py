@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from streaming.messages.packing import PackingError, pack, unpack
+from streaming.messages.packing import PackingError, names_column, names_of, pack, unpack
 from streaming.rules.event_time import UNKNOWN
 from streaming.topic.commit_columns import UncountedCommits, no_entries
 from streaming.topic.commit_table import CommitTable, compacted
@@ -37,7 +37,7 @@ LogPosition: TypeAlias = tuple[str, int]
 Racks: TypeAlias = tuple[tuple[str, ...], ...]
 """The racks of the replicas of each partition."""
 
-VERSION = 6
+VERSION = 7
 READER_TTL_MS = 7 * 24 * 60 * 60 * 1000
 """Event time after its last plan, or the last record of its members, for which a group without a
 commit counts as a reader: as long as brokers keep the offsets of an empty group
@@ -176,7 +176,6 @@ class TopicState:
             | gaps
             | {
                 "state": VERSION,
-                "groups": self.commits.groups,
                 "topic_ids": self.commits.topic_ids,
                 "planned_readers": dict(self.planned_readers),
                 "last_tombstones": dict(self.last_tombstones),
@@ -185,6 +184,7 @@ class TopicState:
             }
         )
         arrays: dict[str, npt.NDArray[Any]] = {name: getattr(self, name) for name in _ARRAYS}
+        arrays["groups"] = names_column(self.commits.groups)
         if self.deferred_records:
             arrays["deferred_records"] = np.frombuffer(b"".join(self.deferred_records), np.uint8)
         for number, baseline in enumerate(self.baselines):
@@ -202,7 +202,7 @@ class TopicState:
         meta, arrays = unpack(value)
         if meta.get("state") != VERSION:
             raise PackingError(f"topic state of version {meta.get('state')}, not {VERSION}")
-        names = meta["groups"], meta["topic_ids"]
+        names = names_of(arrays["groups"]), meta["topic_ids"]
         bounds = np.cumsum([0, *meta["deferred_records"]]).tolist()
         deferred = arrays["deferred_records"].tobytes() if "deferred_records" in arrays else b""
         scalars: dict[str, Any] = {name: meta[name] for name in _SCALARS}

@@ -47,8 +47,7 @@ class LagRequest:
     @property
     def groups(self) -> list[str]:
         """The groups' names."""
-        names = self.state.commits.groups
-        return [names[number] for number in self.numbers]
+        return list(map(self.state.commits.groups.__getitem__, self.numbers))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,18 +7,19 @@ bucket of groups.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from assignors.protocol.records import LagRecord
 from streaming.decoding.offsets_topic import TOPIC as OFFSETS_TOPIC
-from streaming.messages import lag_json, own_fields
-from streaming.messages.buckets import group_key
+from streaming.messages import lag_json
+from streaming.messages.buckets import GROUP_KEY_PREFIX, bucket_keys, group_buckets
 from streaming.messages.lag_columns import LagRows, LagSamples, scaled_rate
 from streaming.messages.lag_json import SharedFields
+from streaming.messages.own_fields import joined, own_columns
 from streaming.messages.rows import Kind, Row
 from streaming.rules.event_time import UNKNOWN
 from streaming.topic.lag.commit_cells import CommitCells
@@ -29,6 +30,7 @@ from streaming.topic.state import sampled_end
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from streaming.messages.own_fields import OwnColumns, Texts
     from streaming.rules.event_time import Floats, Int64
     from streaming.topic.lag.commit_cells import LagRequest
     from streaming.topic.lag.commit_steps import SampleRequest
@@ -145,7 +147,7 @@ def _lag_rows(
     same = all(request.sampled.commits is request.lag.state.commits for request in requests)
     tables = [state.commits for state in sampled]
     velocity = lags.velocity(lags.cells if same else CommitCells.of(lags.rows, tables), sampled)
-    own = _own_lines(lags, velocity)
+    own = _own_columns(lags, velocity)
     committed_at = lags.committed_at.max(axis=1, initial=UNKNOWN)
     rates = lag_json.decimals(lags.rate)
     for request, first, rate in zip(requests, lags.rows.first, rates, strict=True):
@@ -159,7 +161,7 @@ def _lag_rows(
                 groups=groups,
                 committed_at=committed_at[rows],
                 shared=shared,
-                own_lines=own_fields.text_of(own.take(pa.array(rows))),
+                own=own.take(rows),
             )
             yield Row(state_key, "", Kind.LAGS, payload.pack())
 
@@ -168,12 +170,13 @@ def _by_bucket(
     lag: LagRequest, first: int, buckets: int
 ) -> Iterator[tuple[str, Int64, tuple[str, ...]]]:
     """The state key of each bucket, with the rows of its groups and their names."""
-    rows_by_key: dict[str, list[int]] = {}
-    groups = lag.groups
-    for row, group in enumerate(groups):
-        rows_by_key.setdefault(group_key(group, buckets), []).append(row)
-    for state_key, rows in rows_by_key.items():
-        yield state_key, np.array(rows) + first, tuple([groups[row] for row in rows])
+    names, numbers = lag.state.commits.groups, np.array(lag.numbers)
+    bucket_of_row = group_buckets(names, buckets)[numbers]
+    for bucket, state_key in enumerate(bucket_keys(GROUP_KEY_PREFIX, buckets)):
+        rows = np.flatnonzero(bucket_of_row == bucket)
+        if rows.size:
+            groups = tuple(map(names.__getitem__, numbers[rows].tolist()))
+            yield state_key, rows + first, groups
 
 
 def _distinct(sources: Int64) -> tuple[list[int], Int64]:
@@ -207,9 +210,9 @@ def _shared_fields(
     )
 
 
-def _own_lines(lags: Lags, velocity: Floats) -> pa.StringArray:
+def _own_columns(lags: Lags, velocity: Floats) -> OwnColumns:
     """The fields of a lag record that differ between groups, for each row."""
-    return own_fields.own_lines(
+    return own_columns(
         committed=lags.committed,
         committed_at=lags.committed_at,
         lag=lags.lag.lag,
@@ -225,17 +228,33 @@ def _own_lines(lags: Lags, velocity: Floats) -> pa.StringArray:
     )
 
 
-def _sources(lags: Lags) -> list[str]:
+def _sources(lags: Lags) -> Texts:
     """For each row, the positions of the group's newest commit and of the sample, as JSON."""
-    written: list[str] = []
-    counts = [len(request.numbers) for request in lags.rows.requests]
-    newest = zip(lags.newest_source.tolist(), lags.newest_position.tolist(), strict=True)
-    for request, count in zip(lags.rows.requests, counts, strict=True):
-        sample = request.state.sample_position
-        position = "" if sample is None else f"{lag_json.text(sample[0])}:{sample[1]}"
-        is_first = sample is not None and sample[0] < f"{OFFSETS_TOPIC}/"
-        before, after = (f"{position},", "") if is_first else ("", position and f",{position}")
-        for source, offset in islice(newest, count):
-            commit = f'"{OFFSETS_TOPIC}/{source}":{offset}'
-            written.append(f"{{{before}{commit}{after}}}" if source >= 0 else f"{{{position}}}")
-    return written
+    samples = [request.state.sample_position for request in lags.rows.requests]
+    positions = [(sample and f"{lag_json.text(sample[0])}:{sample[1]}") or "" for sample in samples]
+    # Fields are in the order of their names.
+    first = [sample is not None and sample[0] < f"{OFFSETS_TOPIC}/" for sample in samples]
+    pairs = list(zip(positions, first, strict=True))
+    before = [f"{position}," if is_first else "" for position, is_first in pairs]
+    after = ["" if is_first or not position else f",{position}" for position, is_first in pairs]
+    texts = joined(
+        "{",
+        _by_row(lags, before),
+        f'"{OFFSETS_TOPIC}/',
+        lag_json.numbers(lags.newest_source),
+        '":',
+        lag_json.numbers(lags.newest_position),
+        _by_row(lags, after),
+        "}",
+    )
+    known = lags.newest_source != UNKNOWN
+    if known.all():
+        return texts
+    return pc.if_else(pa.array(known), texts, joined("{", _by_row(lags, positions), "}"))
+
+
+def _by_row(lags: Lags, texts: Sequence[str]) -> Texts:
+    """A text of each request, for its rows."""
+    if len(set(texts)) == 1:
+        return texts[0]
+    return pa.array(texts, pa.string()).take(pa.array(lags.rows.request))

@@ -88,7 +88,7 @@ def test_many_figures_are_written_as_python_writes_them(most: int) -> None:
 
 @given(shapes.flatmap(lambda shape: hnp.arrays(np.bool_, shape)))
 def test_places_are_those_that_are_set(mask: np.ndarray) -> None:
-    assert [json.loads(row) for row in lag_json.set_indices(mask)] == [
+    assert [json.loads(row) for row in lag_json.set_indices(mask).to_pylist()] == [
         np.flatnonzero(row).tolist() for row in mask
     ]
 

@@ -1,10 +1,12 @@
-"""The lines of many groups are what each group alone would be written as."""
+"""The fields and records of many groups are what each group alone would be written as."""
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
-from streaming.messages import lag_json, own_fields
-from streaming.messages.lag_json import OwnFields
+from streaming.messages import lag_json, packing
+from streaming.messages.lag_json import OwnFields, SharedFields
+from streaming.messages.own_fields import OwnColumns, own_columns
 
 
 def matrices(groups: int, partitions: int, seed: int) -> dict[str, np.ndarray]:
@@ -35,7 +37,7 @@ def alone(columns: dict[str, np.ndarray], group: int, source: str) -> OwnFields:
         return lag_json.integers(row[name])[0]
 
     def indices(name: str) -> str | None:
-        return lag_json.set_indices(row[name])[0] if row[name].any() else None
+        return lag_json.set_indices(row[name])[0].as_py() if row[name].any() else None
 
     def figures(name: str) -> str | None:
         return lag_json.decimals(row[name])[0]
@@ -56,32 +58,58 @@ def alone(columns: dict[str, np.ndarray], group: int, source: str) -> OwnFields:
     )
 
 
-@pytest.mark.parametrize(("groups", "partitions"), [(1, 1), (2, 3), (7, 5), (90, 7), (5, 0)])
-def test_the_lines_of_many_groups_are_those_of_each(groups: int, partitions: int) -> None:
+def unpacked(columns: OwnColumns) -> list[OwnFields]:
+    """The fields of each group, after the way from one operator to the other."""
+    same, arrays = columns.pack()
+    read = OwnColumns.unpack(columns.size, same, packing.unpack(packing.pack({}, arrays))[1])
+    return [read.row(index) for index in range(columns.size)]
+
+
+@pytest.mark.parametrize(
+    ("groups", "partitions"), [(1, 1), (2, 3), (7, 5), (90, 7), (5, 0), (9, 70)]
+)
+def test_the_fields_of_many_groups_are_those_of_each(groups: int, partitions: int) -> None:
     columns = matrices(groups, partitions, seed=groups)
     sources = [f'{{"offsets/ü":{group}}}' for group in range(groups)]
-    lines = own_fields.own_lines(source=sources, **columns)
-    expected = [alone(columns, group, sources[group]) for group in range(groups)]
-    assert own_fields.fields_of(own_fields.text_of(lines)) == expected
+    own = own_columns(source=pa.array(sources), **columns)
+    assert unpacked(own) == [alone(columns, group, sources[group]) for group in range(groups)]
 
 
-def test_the_lines_of_some_groups_are_taken_in_their_order() -> None:
-    columns = matrices(20, 4, seed=3)
-    lines = own_fields.own_lines(source=["{}"] * 20, **columns)
-    whole = own_fields.fields_of(own_fields.text_of(lines))
-    assert own_fields.fields_of(own_fields.text_of(lines.take([4, 2, 17]))) == [
-        whole[4],
-        whole[2],
-        whole[17],
+def test_the_fields_of_some_groups_are_taken_in_their_order() -> None:
+    own = own_columns(source=pa.array(["{}"] * 20), **matrices(20, 4, seed=3))
+    whole = unpacked(own)
+    assert unpacked(own.take(np.array([4, 2, 17]))) == [whole[4], whole[2], whole[17]]
+    assert unpacked(own.take(np.arange(20))) == whole
+    assert unpacked(own.take(np.arange(0))) == []
+
+
+@pytest.mark.parametrize("partitions", [1, 5])
+def test_the_records_of_many_groups_are_those_of_each(partitions: int) -> None:
+    columns = matrices(30, partitions, seed=5)
+    own = own_columns(source="{}", **columns)
+    shared = SharedFields(*[f',"{name}":[]' for name in SharedFields._fields])
+    owner = np.arange(partitions) % 3 - 1
+    members = ["", lag_json.owner_fields([("ü", "a"), ("b", None)], owner)] * 15
+    local = ["", ',"local":[true]', ""] * 10
+    planned = np.arange(30) % 4 == 0
+    together = own.records(shared, pa.array(local), pa.array(members), planned)
+    assert [value.decode() for value in together] == [
+        lag_json.record_text(
+            shared, fields, local[index], members[index], planned=bool(planned[index])
+        )
+        for index, fields in enumerate(unpacked(own))
     ]
-    assert own_fields.fields_of(own_fields.text_of(lines.slice(5, 3))) == whole[5:8]
-    assert own_fields.fields_of(own_fields.text_of(lines.slice(5, 0))) == []
+    without_owners = own.records(shared, "", "", planned)
+    assert [value.decode() for value in without_owners] == [
+        lag_json.record_text(shared, fields, planned=bool(planned[index]))
+        for index, fields in enumerate(unpacked(own))
+    ]
 
 
 def test_groups_without_any_optional_field_share_their_texts() -> None:
     none = np.zeros((300, 3), np.bool_)
     zeros = np.zeros((300, 3), np.int64)
-    lines = own_fields.own_lines(
+    own = own_columns(
         committed=zeros,
         committed_at=zeros,
         lag=zeros,
@@ -90,12 +118,12 @@ def test_groups_without_any_optional_field_share_their_texts() -> None:
         reset=none,
         seconds=zeros.astype(np.float64),
         seconds_lower_bound=none,
-        source=["{}"] * 300,
+        source="{}",
         stale=none,
         velocity=np.full((300, 3), np.nan),
         uncommitted=none,
     )
-    assert set(own_fields.fields_of(own_fields.text_of(lines))) == {
+    assert set(unpacked(own)) == {
         OwnFields(
             ',"committed":[0,0,0],"committed_at":[0,0,0]',
             ',"lag":[0,0,0]',
@@ -104,3 +132,4 @@ def test_groups_without_any_optional_field_share_their_texts() -> None:
             "",
         )
     }
+    assert None not in own.pack()[0]
