@@ -190,7 +190,7 @@ class TopicState:
         for number, baseline in enumerate(self.baselines):
             arrays[f"baseline{number}"] = baseline.end
         commits = self.commits.columns() | self.uncounted_commits.columns("uncounted_")
-        return pack(meta, arrays | self.history.arrays() | commits)
+        return pack(meta, arrays | self.history.arrays() | commits, dense=True)
 
     @classmethod
     def unpack(cls, value: bytes) -> TopicState:

@@ -1,3 +1,5 @@
+from contextlib import suppress
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -60,8 +62,8 @@ def test_a_cut_or_lengthened_value_is_refused(
 
 
 def test_another_version_is_refused() -> None:
-    with pytest.raises(PackingError, match="version 4"):
-        unpack(b"\x04" + pack({}, {})[1:])
+    with pytest.raises(PackingError, match="version 5"):
+        unpack(b"\x05" + pack({}, {})[1:])
 
 
 def test_object_arrays_cannot_be_smuggled_in() -> None:
@@ -74,8 +76,31 @@ def test_object_arrays_cannot_be_smuggled_in() -> None:
     ("spread", "width"), [(0, 0), (200, 1), (60_000, 2), (4_000_000_000, 4), (2**40, 8)]
 )
 def test_numbers_that_lie_close_together_take_few_bytes(spread: int, width: int) -> None:
-    numbers = 10**15 + np.linspace(0, spread, 10_000).astype(np.int64)
-    assert len(pack({}, {"x": numbers})) == pytest.approx(10_000 * width, abs=60)
+    numbers = 10**15 + np.random.default_rng(1).integers(0, spread, 10_000, endpoint=True)
+    assert len(pack({}, {"x": numbers})) == pytest.approx(10_000 * width, rel=0.05, abs=100)
+
+
+@pytest.mark.parametrize("dense", [False, True])
+def test_longer_content_is_compressed(*, dense: bool) -> None:
+    columns = {"x": np.tile(np.arange(1000) ** 3, 100), "y": np.zeros(3, np.float64)}
+    value = pack({"a": 1}, columns, dense=dense)
+    assert len(value) < columns["x"].nbytes / 20
+    meta, found = unpack(value)
+    assert meta == {"a": 1}
+    assert all((found[name] == column).all() for name, column in columns.items())
+    assert not any(column.flags.writeable for column in found.values())
+
+
+@pytest.mark.parametrize("dense", [False, True])
+@given(data=st.data())
+def test_damaged_content_gives_an_error_or_other_numbers(
+    *, dense: bool, data: st.DataObject
+) -> None:
+    value = bytearray(pack({}, {"x": np.arange(20_000) ** 3}, dense=dense))
+    index = data.draw(st.integers(0, len(value) - 1))
+    value[index] ^= data.draw(st.integers(1, 255))
+    with suppress(PackingError):
+        unpack(bytes(value))
 
 
 @pytest.mark.parametrize(
