@@ -54,10 +54,9 @@ class OutputTopics:
 def bucket_records(result: BucketResult, outputs: OutputTopics) -> Iterator[SinkRow]:
     """Records of a bucket's groups to publish; see `group_records`."""
     topic = outputs.topics.lag
-    for lags in result.lags:
-        keys = _lag_keys(lags.groups, lags.topic)
-        partitions = [_group_partition(group, outputs.lag) for group in lags.groups]
-        yield from map(SinkRow, repeat(topic), keys, lags.values, partitions)
+    for groups, topics, values in result.lags:
+        partitions = [_group_partition(group, outputs.lag) for group in groups]
+        yield from map(SinkRow, repeat(topic), _lag_keys(groups, topics), values, partitions)
     for record in result.speeds:
         partition = _group_partition(str(record.key[1]), outputs.lag)
         yield SinkRow(topic, *_key_value(record), partition)
@@ -115,10 +114,11 @@ def _lag_key(group: str, topic: str) -> bytes:
     return f'["lag",{_name_text(group)},{_name_text(topic)}]'.encode()
 
 
-def _lag_keys(groups: Sequence[str], topic: str) -> Sequence[bytes]:
-    """The keys of some groups' lag records of a topic."""
-    names = pa.array([_name_text(group) for group in groups], pa.string())
-    return texts_as_bytes(joined('["lag",', names, f",{_name_text(topic)}]"), len(groups))
+def _lag_keys(groups: Sequence[str], topics: Sequence[str]) -> Sequence[bytes]:
+    """The keys of lag records, each of a group and a topic."""
+    names = (pa.array(map(_name_text, part), pa.string()) for part in (groups, topics))
+    first, second = names
+    return texts_as_bytes(joined('["lag",', first, ",", second, "]"), len(groups))
 
 
 def _lag_key_value(group: str, published: OwnedLag) -> tuple[bytes, bytes]:

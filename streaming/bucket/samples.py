@@ -16,14 +16,15 @@ import pyarrow as pa
 
 from assignors.problem.drain import sum_by_member
 from streaming.bucket import skew_columns, speed_columns
-from streaming.bucket.state import BucketState, ranges
+from streaming.bucket.state import BucketState, OwnerText, ranges
 from streaming.group.update import TTL_MS
 from streaming.messages.lag_json import local_field
+from streaming.messages.own_fields import OwnColumns, shared_texts
 from streaming.rules.event_time import JUMP_MS, UNKNOWN
 from streaming.rules.skew import longest_silence
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from assignors.protocol.records import SpeedRecord, Tombstone
     from streaming.messages.lag_columns import LagRows, LagSamples
@@ -32,13 +33,16 @@ if TYPE_CHECKING:
     from streaming.rules.skew import SkewRule
 
 
-class PublishedLags(NamedTuple):
-    """Lag records of a topic."""
+JOINT_CELLS = 2**20
+"""Partitions of lag records that are written together: a column of text ends at 2 GiB."""
 
-    topic: str
+
+class PublishedLags(NamedTuple):
+    """Lag records of groups."""
+
     groups: Sequence[str]
+    topics: Sequence[str]
     values: Sequence[bytes]
-    """By group."""
 
 
 class _Rows(NamedTuple):
@@ -116,35 +120,63 @@ class ColumnUpdate:
             self.singled_out[rows.group[outdated]] = True
         self._single_out_expired()
 
-    def publish(self) -> list[PublishedLags]:
+    def publish(self) -> Iterator[PublishedLags]:
         """The lag records of the groups that are not singled out."""
-        state, published = self.state, []
+        parts: list[tuple[LagRows, _Rows]] = []
+        cells = 0
         for part, all_rows in self._published:
             rows = all_rows.where(~self.singled_out[all_rows.group])
-            local, members = self._owner_fields(part, rows)
-            values = part.own.take(rows.row).records(
-                part.shared, local, members, state["planned"][rows.entry]
-            )
-            groups = [state.groups[group] for group in rows.group.tolist()]
-            published.append(PublishedLags(part.topic, groups, values))
-        return published
+            if rows.row.size:
+                parts.append((part, rows))
+                cells += rows.row.size * part.partitions
+            if cells >= JOINT_CELLS:
+                yield self._lags(parts)
+                parts, cells = [], 0
+        if parts:
+            yield self._lags(parts)
 
-    def _owner_fields(self, part: LagRows, rows: _Rows) -> tuple[Texts, Texts]:
+    def _lags(self, parts: Sequence[tuple[LagRows, _Rows]]) -> PublishedLags:
+        """The lag records of some topics."""
+        sizes = [rows.row.size for _, rows in parts]
+        part_of_row = np.repeat(np.arange(len(parts)), sizes)
+        own = OwnColumns.concat([part.own.take(rows.row) for part, rows in parts])
+        shared = shared_texts([part.shared for part, _ in parts], part_of_row)
+        local, members = self._owner_fields(parts, part_of_row)
+        entries = np.concatenate([rows.entry for _, rows in parts])
+        values = own.records(shared, local, members, self.state["planned"][entries])
+        groups = np.concatenate([rows.group for _, rows in parts]).tolist()
+        return PublishedLags(
+            groups=list(map(self.state.groups.__getitem__, groups)),
+            topics=[part.topic for part, rows in parts for _ in range(rows.row.size)],
+            values=values,
+        )
+
+    def _owner_fields(
+        self, parts: Sequence[tuple[LagRows, _Rows]], part_of_row: Int64
+    ) -> tuple[Texts, Texts]:
         """For each row, the field `local` of its lag record, and those that name its owners."""
-        if not self.state.owner_texts:
+        texts = (*self.state.owner_texts, OwnerText("", ""))
+        none = len(texts) - 1
+        if not none:
             return "", ""
-        numbers = np.where(self._at_sample(part, rows), self.state["owner_text"][rows.entry], -1)
-        used, written = np.unique(numbers, return_inverse=True)
-        texts = [
-            self.state.owner_texts[number] if number >= 0 else None for number in used.tolist()
-        ]
-        fields = [text.fields if text else "" for text in texts]
+        number = np.concatenate(
+            [
+                np.where(self._at_sample(part, rows), self.state["owner_text"][rows.entry], none)
+                for part, rows in parts
+            ]
+        )
+        number[number == UNKNOWN] = none
+        fields = pa.array([text.fields for text in texts]).take(pa.array(number))
+        if not any(text.racks for text in texts):
+            return "", fields
+        pairs, index = np.unique(part_of_row * len(texts) + number, return_inverse=True)
         local = [
-            local_field(part.shared.racks, text.fields, text.racks) if text and text.racks else ""
-            for text in texts
+            local_field(parts[part][0].shared.racks, texts[of_part].fields, racks)
+            if (racks := texts[of_part].racks)
+            else ""
+            for part, of_part in (divmod(pair, len(texts)) for pair in pairs.tolist())
         ]
-        index = pa.array(written)
-        return pa.array(local, pa.string()).take(index), pa.array(fields, pa.string()).take(index)
+        return pa.array(local, pa.string()).take(pa.array(index)), fields
 
     def speeds(self) -> list[SpeedRecord | Tombstone]:
         """The records of speeds of the groups that are not singled out."""

@@ -75,7 +75,7 @@ def advance(
     for group in batch.rows:
         update.single_out(group)
     update.apply(batch.samples, batch.lags)
-    lags, speeds = update.publish(), update.speeds()
+    lags, speeds = list(update.publish()), update.speeds()
     if not (update.unknown or update.singled_out.any()):
         values = {SAMPLES: update.state.pack_samples()} if update.changed else {}
         return BucketResult(values=values, lags=lags, speeds=speeds, groups={})

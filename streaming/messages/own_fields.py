@@ -47,6 +47,15 @@ class OwnColumns:
             return self
         return OwnColumns(rows.size, tuple([_taken(column, rows) for column in self.columns]))
 
+    @classmethod
+    def concat(cls, parts: Sequence[OwnColumns]) -> OwnColumns:
+        """The fields of the groups of some parts, at least one, in this order."""
+        if len(parts) == 1:
+            return parts[0]
+        sizes = [part.size for part in parts]
+        columns = zip(*[part.columns for part in parts], strict=True)
+        return cls(sum(sizes), tuple([_concat(column, sizes) for column in columns]))
+
     def row(self, index: int) -> OwnFields:
         """The fields of one group."""
         return OwnFields._make(
@@ -54,12 +63,12 @@ class OwnColumns:
         )
 
     def records(
-        self, shared: SharedFields, local: Texts, members: Texts, planned: Mask
+        self, shared: Sequence[Texts], local: Texts, members: Texts, planned: Mask
     ) -> Sequence[bytes]:
         """The values of the groups' lag records, as `lag_json.record_text` writes each.
 
         Args:
-            shared: the fields that all groups share.
+            shared: the `SharedFields` of each group's topic.
             local: the field `local` of each group.
             members: the fields of each group that name its members.
             planned: by group, whether its plan covers the topic.
@@ -68,7 +77,8 @@ class OwnColumns:
         first, before_lag, before_seconds, before_velocity, _ = shared
         committed, lag, lost, seconds, velocity, _ = own.columns
         parts = (
-            f"{{{first[1:]}",
+            "{",
+            _without_comma(first),
             committed,
             before_lag,
             lag,
@@ -205,6 +215,32 @@ def texts_as_bytes(texts: Texts, size: int) -> Sequence[bytes]:
         return [texts.encode()] * size
     content: list[bytes] = texts.cast(pa.binary()).to_pylist()
     return content
+
+
+def shared_texts(parts: Sequence[SharedFields], part: Int64) -> list[Texts]:
+    """For each row, given its part, the texts of `SharedFields`."""
+    index = pa.array(part)
+    return [
+        texts[0] if len(set(texts)) == 1 else pa.array(texts, pa.string()).take(index)
+        for texts in zip(*parts, strict=True)
+    ]
+
+
+def _without_comma(texts: Texts) -> Texts:
+    """Fields without the comma before the first."""
+    return texts[1:] if isinstance(texts, str) else pc.utf8_slice_codeunits(texts, 1)
+
+
+def _concat(columns: Sequence[Texts], sizes: Sequence[int]) -> Texts:
+    """The texts of parts of such sizes, one after another."""
+    if all(isinstance(column, str) for column in columns) and len(set(columns)) == 1:
+        return columns[0]
+    return pa.concat_arrays(
+        [
+            pa.array([column] * size, pa.string()) if isinstance(column, str) else column
+            for column, size in zip(columns, sizes, strict=True)
+        ]
+    )
 
 
 def _taken(column: Texts, rows: Int64) -> Texts:
