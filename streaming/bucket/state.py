@@ -11,12 +11,13 @@ The columns are indexed by group, by entry (a topic that a group has lag in), by
 of an entry), by owner (a member of a group), or by claim (a partition that a member owns). Entries
 and owners are in the order of their groups, cells and claims in that of their entries.
 
-Size, packed, at most: two kilobytes a bucket, 580 bytes a group, 170 bytes a member, and for each
-partition of a topic that a group reads 8 bytes for its lag, 4 for its rate and 2 for each layout of
-racks since the plan, of which `rack_changes` keeps a few. A partition with an owner takes 8 bytes
-for the claim, 3 for the owner as text of a lag record, and up to 5 in the member's assignment.
-Numbers that lie close together take less (`messages.packing`): 3.3 bytes for a partition without
-owners, 13 with three.
+Size, packed and before it is compressed, at most: two kilobytes a bucket, 580 bytes a group, 170
+bytes a member, and for each partition of a topic that a group reads 8 bytes for its lag, 4 for its
+rate and 2 for each layout of racks since the plan, of which `rack_changes` keeps a few. A partition
+with an owner takes 8 bytes for the claim, 3 for the owner as text of a lag record, which is kept
+once for topics whose owners are the same, and up to 5 in the member's assignment. Numbers that lie
+close together take less (`messages.packing`): 3.3 bytes for a partition without owners, 13 with
+three.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
 """State of one topic, as the state store keeps it; `update.advance` applies a batch to it.
 
-Size, packed, at most: a kilobyte; 188 bytes a partition, 132 of them the history of its end; 64
-bytes for each partition that a group has committed, with the two baselines of its velocity; 40
-bytes for each commit that waits for the sample that counts it, of which there are at most
-`UNCOUNTED_MARGIN` more than commits that are counted; at most `MAX_DEFERRED_RECORDS` samples that
-wait for commits to be read. Numbers that lie close together take less (`messages.packing`): 20
-bytes for a partition that a group has committed, with 2,000 groups that keep pace.
+Size, packed and before it is compressed, at most: a kilobyte; 188 bytes a partition, 132 of them
+the history of its end; 64 bytes for each partition that a group has committed, with the two
+baselines of its velocity; 40 bytes for each commit that waits for the sample that counts it, of
+which there are at most `UNCOUNTED_MARGIN` more than commits that are counted; at most
+`MAX_DEFERRED_RECORDS` samples that wait for commits to be read. Numbers that lie close together
+take less (`messages.packing`): 20 bytes for a partition that a group has committed, with 2,000
+groups that keep pace.
 """
 
 from __future__ import annotations
