@@ -148,6 +148,9 @@ def common_options(parallelism: int) -> dict[str, str]:
         # By default Spark asks for the ends of the input a hundred times a second, which is most of
         # what an idle pipeline costs.
         "spark.sql.streaming.pollingDelay": "200ms",
+        # The buffer of a broadcast, of which a batch has eight of some kilobytes each; 4 MiB by
+        # default, that Java fills with zeros and collects again: a tenth of what a batch allocates.
+        "spark.broadcast.blockSize": "64k",
         "spark.sql.streaming.minBatchesToRetain": "10",
         "spark.sql.streaming.numRecentProgressUpdates": "10",
     }
