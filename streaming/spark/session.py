@@ -40,12 +40,12 @@ LATE_OPTIMIZATION = (
     "-XX:Tier4CompileThreshold=150000",
     "-XX:Tier4BackEdgeThreshold=400000",
 )
-SHORT_LIVED_BATCHES = ("-XX:NewRatio=1", "-XX:SurvivorRatio=4")
-"""Sizes of the serial collector's generations.
+SHORT_LIVED_BATCHES = ("-XX:SurvivorRatio=4",)
+"""The share of the serial collector's young generation that survivors have.
 
-The rows and states of a batch are dead when it ends. With Java's sizes, a third of the heap for new
-objects and a tenth of that for survivors, some megabytes of each batch became old, and the whole
-heap was collected every fifteenth time: 0.3 to 0.5 s in which nothing else goes on."""
+The rows and states of a batch are dead when it ends. With a tenth, as Java has it, some megabytes
+of each batch became old, and the whole heap was collected again and again: 0.3 to 0.5 s in which
+nothing else goes on."""
 HEAP_GIVEN_BACK = ("-XX:MinHeapFreeRatio=20", "-XX:MaxHeapFreeRatio=40")
 """Shares of the heap that a collection of the whole leaves free, in percent.
 
