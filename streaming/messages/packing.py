@@ -56,7 +56,7 @@ NARROWER: dict[int, np.dtype[Any]] = {
 STORED: dict[str, np.dtype[Any] | None] = {dtype.str: dtype for dtype in NARROWER.values()}
 STORED[EQUAL] = None
 """By its name, each narrower type; None: nothing is stored."""
-LEAST_NARROWED = 16
+LEAST_NARROWED = 64
 """Length from which an array is narrowed: of a shorter one the search would cost more."""
 LEAST = np.dtype("<i8")
 """Type of the least number of a narrowed array."""
