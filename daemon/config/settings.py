@@ -97,7 +97,7 @@ class PipelineSection:
     skew_duration: Seconds = 2.0
     """Seconds of event time for which the skew rule must count without a break before the trigger
     is raised."""
-    trigger_interval: Seconds = 0.5
+    trigger_interval: Seconds = 0.55
     """Seconds between the starts of two batches; 0: a batch begins when the last one ends. Then lag
     shows up to 0.3 s sooner, for more than twice the CPU where few commits come."""
     max_offsets_per_trigger: Annotated[int, Field(gt=0)] = 1_000_000

@@ -42,7 +42,7 @@ class PipelineSettings:
     skew_floor_seconds: float = 3.0
     skew_utilisation: float = 0.85
     skew_duration: int = 2_000
-    trigger_interval: int = 500
+    trigger_interval: int = 550
     """Time between the starts of two batches; 0: the next batch begins when one ends.
 
     A batch costs CPU whatever is in it, so that no pause between them costs most where little is
