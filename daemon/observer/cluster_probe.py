@@ -68,6 +68,16 @@ class Offsets:
     commits_high: Mapping[int, int] = field(default_factory=dict)
     """Its high watermarks."""
 
+    @property
+    def unanswered(self) -> frozenset[Partition]:
+        """Partitions whose leader answered with no offset at all.
+
+        A request for a begin or a stable offset may fail as a whole, while its leaders answer
+        another one: librdkafka asks any broker for the leaders first.
+        """
+        answered = (self.high, self.stable, self.begin)
+        return frozenset(self.failed).difference(*answered)
+
 
 def probe_cluster(
     client: AdminClient,

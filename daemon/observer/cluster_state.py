@@ -221,7 +221,7 @@ def unseen_brokers(state: ClusterState) -> frozenset[int]:
     return frozenset(_holders(state) - state.brokers.keys())
 
 
-def broker_counts(state: ClusterState, failed: Collection[tuple[str, int]]) -> tuple[int, int]:
+def broker_counts(state: ClusterState, unanswered: Collection[tuple[str, int]]) -> tuple[int, int]:
     """Count the brokers that hold partitions, and those of them that do not answer.
 
     A broker that holds none may have left the cluster for good. One that is listed as online and
@@ -229,7 +229,7 @@ def broker_counts(state: ClusterState, failed: Collection[tuple[str, int]]) -> t
 
     Args:
         state: the layout.
-        failed: the partitions of the last sample without an answer.
+        unanswered: the partitions of the last sample without an answer.
     """
     known = _holders(state) or {number for number, broker in state.brokers.items() if broker.online}
     silent = {
@@ -237,9 +237,9 @@ def broker_counts(state: ClusterState, failed: Collection[tuple[str, int]]) -> t
         for number in known
         if (broker := state.brokers.get(number)) is not None and not broker.online
     }
-    if failed:
+    if unanswered:
         led = [
-            (leader, (topic.topic, number) in failed)
+            (leader, (topic.topic, number) in unanswered)
             for topic in state.topics.values()
             for number, leader in enumerate(topic.leader)
         ]

@@ -293,7 +293,7 @@ class Observer:
             stable_at_high_watermark=stable_at_high_watermark(self._published_samples, readable),
             commit_partitions=count,
         )
-        self._counted_brokers(*broker_counts(state, offsets.failed))
+        self._counted_brokers(*broker_counts(state, offsets.unanswered))
         self._begins = _known(state.topics, self._begins, offsets.begin)
         highs = _known(state.topics, self._highs, offsets.high)
         self._end_regressed = self._end_regressed or end_offset_regressed(self._highs, highs)

@@ -2,7 +2,7 @@
 
 from types import SimpleNamespace
 
-from confluent_kafka import Uuid
+from confluent_kafka import KafkaError, KafkaException, Uuid
 
 from assignors.protocol.records import BrokerRecord, TopicRecord
 from daemon.kafka.clients import CALLS_AHEAD, PARTITIONS_PER_REQUEST
@@ -148,6 +148,41 @@ def test_a_stable_offset_is_asked_for_only_where_the_high_watermark_moved_or_sto
     found = read_offsets(client, places, (), 1.0, stable_at_high_watermark=stable_at_high_watermark)
     assert found.stable == found.high == dict(zip(places, range(4), strict=True))
     assert client.calls == [places, places[2:]]
+
+
+class Refusing(Answering):
+    """An admin client whose calls for these partitions alone fail as a whole."""
+
+    def __init__(self, *partitions):
+        super().__init__()
+        self.refused = list(partitions)
+
+    def list_offsets(self, wanted, **_):
+        answers = super().list_offsets(wanted)
+        failed = self.calls[-1] == self.refused
+        return dict.fromkeys(wanted, Refused()) if failed else answers
+
+
+class Refused:
+    def result(self, _timeout=None):
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+
+
+def test_a_leader_that_gives_one_offset_has_answered():
+    places = [("t", number) for number in range(4)]
+    begins = Refusing(("t", 0), ("t", 1))
+    found = read_offsets(begins, places, places[:2], 1.0)
+    assert (found.failed.keys(), found.unanswered) == ({("t", 0), ("t", 1)}, frozenset())
+    stables = Refusing(("t", 2))
+    known = {("t", number): number for number in (0, 1, 3)}
+    found = read_offsets(stables, places, (), 1.0, stable_at_high_watermark=known)
+    assert (found.failed.keys(), found.unanswered) == ({("t", 2)}, frozenset())
+
+
+def test_a_leader_that_gives_no_offset_has_not_answered():
+    places = [("t", number) for number in range(4 * PARTITIONS_PER_REQUEST)]
+    lost = places[:PARTITIONS_PER_REQUEST]
+    assert read_offsets(Refusing(*lost), places, (), 1.0).unanswered == set(lost)
 
 
 def listed(**layouts):
