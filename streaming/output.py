@@ -116,9 +116,10 @@ def _lag_key(group: str, topic: str) -> bytes:
 
 def _lag_keys(groups: Sequence[str], topics: Sequence[str]) -> Sequence[bytes]:
     """The keys of lag records, each of a group and a topic."""
-    names = (pa.array(map(_name_text, part), pa.string()) for part in (groups, topics))
-    first, second = names
-    return texts_as_bytes(joined('["lag",', first, ",", second, "]"), len(groups))
+    of_groups, of_topics = (
+        pa.array(map(_name_text, names), pa.string()) for names in (groups, topics)
+    )
+    return texts_as_bytes(joined('["lag",', of_groups, ",", of_topics, "]"), len(groups))
 
 
 def _lag_key_value(group: str, published: OwnedLag) -> tuple[bytes, bytes]:

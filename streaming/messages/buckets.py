@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from assignors.protocol.topics import partition_for
+from streaming.messages.remembered import remembered
 
 if TYPE_CHECKING:
     from streaming.rules.event_time import Int64
@@ -39,15 +40,9 @@ def group_key(group: str, buckets: int) -> str:
     return bucket_keys(GROUP_KEY_PREFIX, buckets)[_group_bucket(group, buckets)]
 
 
+@remembered(REMEMBERED_LISTS, MAX_REMEMBERED_LIST)
 def group_buckets(groups: tuple[str, ...], buckets: int) -> Int64:
     """The bucket of each group, as an index of `bucket_keys`."""
-    if len(groups) > MAX_REMEMBERED_LIST:
-        return _group_buckets.__wrapped__(groups, buckets)
-    return _group_buckets(groups, buckets)
-
-
-@lru_cache(maxsize=REMEMBERED_LISTS)
-def _group_buckets(groups: tuple[str, ...], buckets: int) -> Int64:
     return np.array([_group_bucket(group, buckets) for group in groups], np.int64)
 
 

@@ -189,11 +189,27 @@ def record_text(
     """
     if own.uncommitted and not planned:
         own = without_unclaimed(own, members)
-    first, before_lag, before_seconds, before_velocity, _ = shared
+    return f"{{{''.join(in_order(shared, own, local, members))[1:]}}}"
+
+
+def in_order(
+    shared: Sequence[Any], own: Sequence[Any], local: Any, members: Any
+) -> tuple[Any, ...]:
+    """The texts of a record's fields in their order, of one record or of columns of many."""
+    before_committed, before_lag, before_seconds, before_velocity, _ = shared
     committed, lag, lost, seconds, velocity, _ = own
     return (
-        f"{{{first[1:]}{committed}{before_lag}{lag}{local}{lost}{members}{before_seconds}"
-        f"{seconds}{before_velocity}{velocity}}}"
+        before_committed,
+        committed,
+        before_lag,
+        lag,
+        local,
+        lost,
+        members,
+        before_seconds,
+        seconds,
+        before_velocity,
+        velocity,
     )
 
 

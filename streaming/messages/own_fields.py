@@ -17,6 +17,7 @@ from streaming.messages.lag_json import (
     OwnFields,
     SharedFields,
     decimal_rows,
+    in_order,
     integer_rows,
     set_indices,
     without_unclaimed,
@@ -74,24 +75,8 @@ class OwnColumns:
             planned: by group, whether its plan covers the topic.
         """
         own = self._without_unclaimed(members, planned)
-        first, before_lag, before_seconds, before_velocity, _ = shared
-        committed, lag, lost, seconds, velocity, _ = own.columns
-        parts = (
-            "{",
-            _without_comma(first),
-            committed,
-            before_lag,
-            lag,
-            local,
-            lost,
-            members,
-            before_seconds,
-            seconds,
-            before_velocity,
-            velocity,
-            "}",
-        )
-        return texts_as_bytes(joined(*parts), self.size)
+        first, *others = in_order(shared, own.columns, local, members)
+        return texts_as_bytes(joined("{", _without_comma(first), *others, "}"), self.size)
 
     def _without_unclaimed(self, members: Texts, planned: Mask) -> OwnColumns:
         """These fields, with unclaimed partitions told apart from lag where no plan claims them."""
@@ -171,7 +156,6 @@ def own_columns(
     uncommitted: Mask,
 ) -> OwnColumns:
     """The fields of each group; matrices are groups by partitions, `source` is JSON."""
-    missing = _indices(uncommitted)
     columns = OwnFields(
         committed=joined(
             ',"committed":[',
@@ -184,20 +168,20 @@ def own_columns(
             ',"lag":[',
             integer_rows(lag),
             "]",
-            _named("lag_upper_bound", _indices(lag_upper_bound)),
+            _named("lag_upper_bound", lag_upper_bound),
         ),
         lost=joined(',"lost":[', integer_rows(lost), "]"),
         seconds=joined(
-            _named("reset", _indices(reset)),
+            _named("reset", reset),
             _figures("seconds", seconds),
-            _named("seconds_lower_bound", _indices(seconds_lower_bound)),
+            _named("seconds_lower_bound", seconds_lower_bound),
             ',"source":',
             source,
             ',"stale":',
-            set_indices(stale) if stale.any() else "[]",
+            _indices(stale, none="[]"),
         ),
         velocity=_figures("velocity", velocity),
-        uncommitted="" if missing is None else missing,
+        uncommitted=_indices(uncommitted, none=""),
     )
     return OwnColumns(lag.shape[0], tuple(columns))
 
@@ -247,14 +231,15 @@ def _taken(column: Texts, rows: Int64) -> Texts:
     return column if isinstance(column, str) else column.take(pa.array(rows))
 
 
-def _indices(mask: Mask) -> pa.StringArray | None:
-    """For each row, a JSON list of the set indices, "" where none is set; None: all are so."""
-    return set_indices(mask, none="") if mask.any() else None
+def _indices(mask: Mask, none: str) -> Texts:
+    """For each row, a JSON list of the set indices; `none` where none is set."""
+    return set_indices(mask, none) if mask.any() else none
 
 
-def _named(name: str, values: pa.StringArray | None) -> Texts:
-    """A field for each value that is not empty."""
-    if values is None:
+def _named(name: str, mask: Mask) -> Texts:
+    """A field of the set indices for each row that has any."""
+    values = _indices(mask, none="")
+    if isinstance(values, str):
         return ""
     return pc.if_else(pc.equal(values, ""), "", joined(f',"{name}":', values))
 

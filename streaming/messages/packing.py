@@ -2,11 +2,11 @@
 
 A value is a version byte, a byte that tells how its content is compressed, the lengths of two JSON
 heads (u32, big-endian), the heads, and the content: the bytes of the arrays, little-endian, in the
-order of the second head. The first head holds the metadata.
-The second names each array with its type and length, so that a value explains itself and no class
-is needed to read it; nothing in a value is ever executed. The second head stands alone because it
-nearly always repeats: then it is neither written nor parsed again. Reading trusts no value: one
-whose shape is wrong raises `PackingError`.
+order of the second head. The first head holds the metadata. The second names each array with its
+type and length, so that a value explains itself and no class is needed to read it; nothing in a
+value is ever executed. The second head stands alone because it nearly always repeats: then it is
+neither written nor parsed again. Reading trusts no value: one whose shape is wrong raises
+`PackingError`.
 
 A longer array of whole numbers that lie close together is written in a narrower type, as the
 differences from the least one; the second head then has that type, too, and the least numbers come
@@ -24,6 +24,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+
+from streaming.messages.remembered import remembered
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -111,10 +113,10 @@ def pack(
     return b"".join([head, meta_head, shapes, written])
 
 
+@remembered(REMEMBERED_LISTS, MAX_REMEMBERED, size=lambda names: sum(map(len, names)))
 def names_column(names: tuple[str, ...]) -> npt.NDArray[np.uint8]:
-    """Names as an array, for lists that come again batch after batch: such are written once."""
-    short = sum(map(len, names)) <= MAX_REMEMBERED
-    return _names_column(names) if short else _names_column.__wrapped__(names)
+    """Names as an array, which is written once for a list that comes again batch after batch."""
+    return np.frombuffer(_encode(names).encode(), np.uint8)
 
 
 def names_of(column: npt.NDArray[Any]) -> tuple[str, ...]:
@@ -123,20 +125,13 @@ def names_of(column: npt.NDArray[Any]) -> tuple[str, ...]:
     Raises:
         PackingError: the array is damaged.
     """
-    content = column.tobytes()
-    short = len(content) <= MAX_REMEMBERED
     try:
-        return _names_of(content) if short else _names_of.__wrapped__(content)
+        return _names_of(column.tobytes())
     except ValueError as error:
         raise PackingError(f"unreadable names: {error}") from error
 
 
-@lru_cache(maxsize=REMEMBERED_LISTS)
-def _names_column(names: tuple[str, ...]) -> npt.NDArray[np.uint8]:
-    return np.frombuffer(_encode(names).encode(), np.uint8)
-
-
-@lru_cache(maxsize=REMEMBERED_LISTS)
+@remembered(REMEMBERED_LISTS, MAX_REMEMBERED)
 def _names_of(content: bytes) -> tuple[str, ...]:
     return tuple(json.loads(content))
 

@@ -81,12 +81,7 @@ class Row(NamedTuple):
         recursive: bool = False,  # noqa: ARG002 - Spark's signature
     ) -> dict[str, Any]:
         """The values by name of their fields, for Spark's worker."""
-        return {
-            "state_key": self.state_key,
-            "subject": self.subject,
-            "kind": self.kind,
-            "payload": self.payload,
-        }
+        return self._asdict()
 
 
 class SinkRow(NamedTuple):
@@ -101,7 +96,10 @@ class SinkRow(NamedTuple):
         self,
         recursive: bool = False,  # noqa: ARG002 - Spark's signature
     ) -> dict[str, Any]:
-        """The values by name of their fields, for Spark's worker."""
+        """The values by name of their fields, for Spark's worker.
+
+        A record each: `_asdict` takes twice as long.
+        """
         topic, key, value, partition = self
         return {"topic": topic, "key": key, "value": value, "partition": partition}
 

@@ -1,7 +1,8 @@
 """Stateful operators: load states, call `topic.joint_update` or `bucket.update`, store the result.
 
-No rule is here. The operators take and give Spark's rows, not pandas frames: a frame for each key,
-in and out, cost more than the work on it (140 ms a batch of 100 topics, against 40 as rows).
+No rule is here. The operators take Spark's rows and give those of `messages.rows`, not pandas
+frames: a frame for each key, in and out, cost more than the work on it (140 ms a batch of 100
+topics, against 40 as rows).
 """
 
 from __future__ import annotations

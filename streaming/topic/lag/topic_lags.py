@@ -79,13 +79,14 @@ class Lags:
         committed = cells.fill(offset)
         begin = rows.by_partition(lambda state: state.begin)
         end = rows.by_partition(lambda state: sampled_end(state, rule))
-        groups = [group for request in requests for group in request.groups]
         stable = rule.end_kind == "stable"
         lag = lag_of(
             committed=committed,
             begin=begin,
             end=end,
-            reset=rule.at_end(groups) if rule.group_resets else rule.reset,
+            reset=rule.at_end([group for request in requests for group in request.groups])
+            if rule.group_resets
+            else rule.reset,
             data_end=rows.by_partition(lambda state: state.data_end) if stable else None,
             log_end=_log_end(rows, cells, committed),
             gaps=requests[0].state.gaps if stable and len(requests) == 1 else (),

@@ -58,6 +58,17 @@ def alone(columns: dict[str, np.ndarray], group: int, source: str) -> OwnFields:
     )
 
 
+def sliced(columns: OwnColumns, first: int, size: int) -> OwnColumns:
+    """Columns that are slices of others: their texts do not begin with the first byte."""
+    return OwnColumns(
+        size,
+        tuple(
+            column if isinstance(column, str) else column.slice(first, size)
+            for column in columns.columns
+        ),
+    )
+
+
 def unpacked(columns: OwnColumns) -> list[OwnFields]:
     """The fields of each group, after the way from one operator to the other."""
     same, arrays = columns.pack()
@@ -81,6 +92,8 @@ def test_the_fields_of_some_groups_are_taken_in_their_order() -> None:
     assert unpacked(own.take(np.array([4, 2, 17]))) == [whole[4], whole[2], whole[17]]
     assert unpacked(own.take(np.arange(20))) == whole
     assert unpacked(own.take(np.arange(0))) == []
+    assert unpacked(sliced(own, 5, 3)) == whole[5:8]
+    assert unpacked(sliced(own, 5, 0)) == []
 
 
 @pytest.mark.parametrize("partitions", [1, 5])
