@@ -38,6 +38,13 @@ _canonical = json.JSONEncoder(
 """The text; made once, since making an encoder takes longer than encoding a key."""
 
 
+def _refuse_constant(name: str) -> NoReturn:
+    raise WireError(f"{name} is not JSON")
+
+
+_parsed = json.JSONDecoder(parse_constant=_refuse_constant).decode
+
+
 def dumps(document: object) -> bytes:
     """The canonical bytes of a document; raises `WireError` for what JSON cannot express."""
     try:
@@ -49,7 +56,7 @@ def dumps(document: object) -> bytes:
 def loads(raw: bytes) -> object:
     """The JSON document in `raw`; raises `WireError` if it is not one."""
     try:
-        document = json.loads(raw.decode(), parse_constant=_refuse_constant)
+        document = _parsed(raw.decode())
         if b"\\u" in raw:
             # A lone surrogate, which could never be written again, gets through only as an escape.
             json.dumps(document, ensure_ascii=False).encode()
@@ -58,10 +65,6 @@ def loads(raw: bytes) -> object:
     except ValueError as error:
         raise WireError(f"not JSON: {_brief(str(error))}") from None
     return cast("object", document)
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise WireError(f"{name} is not JSON")
 
 
 def _brief(text: str) -> str:

@@ -6,6 +6,7 @@ names at most `MAX_PARTITIONS`, so that a few foreign bytes cannot fill the memo
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
@@ -18,6 +19,9 @@ Partitions: TypeAlias = "Mapping[str, tuple[int, ...]]"
 MAX_PARTITIONS = 1_000_000
 HIGHEST_PARTITION = 2**31 - 1
 """Kafka numbers partitions with 32 bits."""
+REMEMBERED, REMEMBERED_TEXT, REMEMBERED_NUMBERS = 4096, 64, 16
+"""How many short texts are remembered with their ranges, and the length of such a text and of such
+a list of partitions: the shares of most members are short, and many have the same."""
 
 
 class WireError(ValueError):
@@ -30,9 +34,21 @@ def parse(text: str, *, limit: int = MAX_PARTITIONS) -> tuple[int, ...]:
     Raises:
         WireError: The text is not canonical, or names more than `limit` partitions.
     """
+    bounds = (_bounds if len(text) <= REMEMBERED_TEXT else _bounds.__wrapped__)(text)
+    numbers: list[int] = []
+    for low, high in bounds:
+        if len(numbers) + high - low + 1 > limit:
+            raise WireError(f"more than {limit} partitions in {_shown(text)}")
+        numbers.extend(range(low, high + 1))
+    return tuple(numbers)
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _bounds(text: str) -> tuple[tuple[int, int], ...]:
+    """The first and the last number of each range that a canonical text names."""
     if not text:
         return ()
-    numbers: list[int] = []
+    bounds: list[tuple[int, int]] = []
     floor = 0  # the lowest number that may come next
     for part in text.split(","):
         first, dash, last = part.partition("-")
@@ -40,15 +56,19 @@ def parse(text: str, *, limit: int = MAX_PARTITIONS) -> tuple[int, ...]:
         high = _number(last) if dash else low
         if low < floor or high < low or (dash and high == low):
             raise WireError(f"expected ascending ranges with gaps between them, got {_shown(text)}")
-        if len(numbers) + high - low + 1 > limit:
-            raise WireError(f"more than {limit} partitions in {_shown(text)}")
-        numbers.extend(range(low, high + 1))
+        bounds.append((low, high))
         floor = high + 2  # a neighbour would have been joined
-    return tuple(numbers)
+    return tuple(bounds)
 
 
 def format(partitions: Iterable[int]) -> str:  # noqa: A001 - read as ranges.format
     """The canonical text of a set of partitions."""
+    numbers = tuple(partitions)
+    return (_text if len(numbers) <= REMEMBERED_NUMBERS else _text.__wrapped__)(numbers)
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _text(partitions: tuple[int, ...]) -> str:
     parts: list[tuple[int, int]] = []
     for number in sorted(set(partitions)):
         if parts and parts[-1][1] + 1 == number:

@@ -113,6 +113,8 @@ class _Builder:
         self._topics = {topic: index for index, topic in enumerate(before.topics)}
         self._logs = {log: index for index, log in enumerate(before.logs)}
         self._owner_texts = {text: index for index, text in enumerate(before.owner_texts)}
+        self._index_of_owners: dict[tuple[object, bytes], int] = {}
+        """By owners that were seen: often several topics of a group have the same."""
         self._columns: dict[str, list[Any]] = {name: [] for axis in AXES for name in axis}
         self._lags: list[Any] = []
         self._rates: list[Any] = []
@@ -210,8 +212,13 @@ class _Builder:
         """The index of what is written of the owners of a topic's partitions."""
         if not owners.members:
             return UNKNOWN
-        written = OwnerText(owner_fields(owners.members, owners.owner), owner_racks(owners.members))
-        return self._owner_texts.setdefault(written, len(self._owner_texts))
+        key = (owners.members, owners.owner.tobytes())
+        if (index := self._index_of_owners.get(key)) is None:
+            racks = owner_racks(owners.members)
+            written = OwnerText(owner_fields(owners.members, owners.owner), racks)
+            index = self._owner_texts.setdefault(written, len(self._owner_texts))
+            self._index_of_owners[key] = index
+        return index
 
     def _append(self, **values: object) -> None:
         for name, value in values.items():

@@ -66,30 +66,29 @@ def partition_owners(owners: tuple[Owner, ...], topic: str, partitions: int) -> 
     While a partition is handed over, two members may claim it; the first of `owners` counts.
     """
     members: list[tuple[str, str | None]] = []
-    column = np.full(partitions, -1, np.int64)
+    column = [-1] * partitions
     for owner in owners:
         if not (assigned := owner.assigned.get(topic)):
             continue
-        owned = np.array(assigned, np.int64)
-        owned = owned[owned < partitions]
-        column[owned[column[owned] < 0]] = len(members)
+        for partition in assigned:
+            if partition < partitions and column[partition] < 0:
+                column[partition] = len(members)
         members.append((owner.name, owner.rack))
-    return PartitionOwners(members=tuple(members), owner=column)
+    return PartitionOwners(members=tuple(members), owner=np.array(column, np.int64))
 
 
 def with_assignment(state: GroupState, record: MemberAssignment) -> GroupState:
     """Apply an assignment that levelwind's planner wrote for an incarnation of a member."""
-    key = (record.instance, record.incarnation)
     if record.state == "evicted":
-        return without_incarnation(state, *key)
+        return without_incarnation(state, record.instance, record.incarnation)
     owner = Owner(
         name=record.instance,
         rack=record.rack,
         capacity=record.capacity,
         assigned=dict(record.assigned),
     )
-    others = {other: member for other, member in state.managed_members.items() if other != key}
-    return replace(state, managed_members={**others, key: owner})
+    members = {**state.managed_members, (record.instance, record.incarnation): owner}
+    return replace(state, managed_members=members)
 
 
 def without_incarnation(state: GroupState, instance: str, incarnation: str) -> GroupState:

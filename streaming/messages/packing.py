@@ -176,7 +176,7 @@ def unpack(value: bytes) -> tuple[Meta, Arrays]:
     if first + size != len(content):
         raise PackingError(f"{len(content)} bytes, not the {first + size} of its head")
     try:
-        meta = json.loads(value[HEAD.size : shapes_at])
+        meta = json.loads(value[HEAD.size : shapes_at].decode())
     except ValueError as error:
         raise PackingError(f"unreadable head: {error}") from error
     least = iter(np.frombuffer(content, LEAST, narrowed, first))
