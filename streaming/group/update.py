@@ -284,23 +284,7 @@ class GroupUpdate:
         if kind is None:
             self._state = ownership.with_coordinator_record(state, raw)
             return
-        record = decode(kind, raw.key, raw.value)
-        whole: GroupRecord | MemberAssignment | None = None
-        if isinstance(record, GroupRecord | MemberAssignment):
-            whole = record_shards.reassembled(state, record)
-            state = record_shards.without_shards(state, record.key)
-        match whole or record:
-            case GroupRecord(shards=None) as plan:
-                state = rack_changes.with_plan(state, plan)
-            case MemberAssignment(shards=None) as assignment:
-                state = ownership.with_assignment(state, assignment)
-            case GroupShard() | MemberShard() as shard:
-                state = record_shards.with_shard(state, shard)
-            case Tombstone(key=("m", _, instance, incarnation)):
-                state = ownership.without_incarnation(state, str(instance), str(incarnation))
-            case Tombstone(key=("g", _)):
-                state = rack_changes.without_plan(state)
-        self._state = state
+        self._state = _with_own_record(state, kind, raw)
         self._drop_unread_topics()
 
     # -- what ends
@@ -356,6 +340,27 @@ class GroupUpdate:
                     self._clear_trigger(kind)
                 case _:
                     pass
+
+
+def _with_own_record(state: GroupState, kind: TopicKind, raw: Raw) -> GroupState:
+    """Apply a record of levelwind's planner."""
+    record = decode(kind, raw.key, raw.value)
+    whole: GroupRecord | MemberAssignment | None = None
+    if isinstance(record, GroupRecord | MemberAssignment):
+        whole = record_shards.reassembled(state, record)
+        state = record_shards.without_shards(state, record.key)
+    match whole or record:
+        case GroupRecord(shards=None) as plan:
+            state = rack_changes.with_plan(state, plan)
+        case MemberAssignment(shards=None) as assignment:
+            state = ownership.with_assignment(state, assignment)
+        case GroupShard() | MemberShard() as shard:
+            state = record_shards.with_shard(state, shard)
+        case Tombstone(key=("m", _, instance, incarnation)):
+            state = ownership.without_incarnation(state, str(instance), str(incarnation))
+        case Tombstone(key=("g", _)):
+            state = rack_changes.without_plan(state)
+    return state
 
 
 def _partition(raw: Raw) -> str:
