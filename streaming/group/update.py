@@ -283,8 +283,8 @@ class GroupUpdate:
         kind = self._record_kinds.get(raw.topic)
         if kind is None:
             self._state = ownership.with_coordinator_record(state, raw)
-            return
-        self._state = _with_own_record(state, kind, raw)
+        else:
+            self._state = _with_own_record(state, kind, raw)
         self._drop_unread_topics()
 
     # -- what ends

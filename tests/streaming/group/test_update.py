@@ -246,6 +246,18 @@ def test_a_classic_member_that_has_never_committed_has_a_lag_record(
     assert None not in owners(found)
 
 
+def test_racks_that_changed_before_the_members_came_back_are_no_news_under_any_cut() -> None:
+    story = Groups()
+    story.layout(0, "t", [["a"], ["b"]])
+    story.introduce(1, "g", "m0", "a", topics=("t",))
+    story.layout(2, "t", [["a"], ["c"]])
+    story.leave(3, "g", "m0")
+    story.introduce(4, "g", "m0", "a", topics=("t",))
+    for cut in range(len(story.messages) + 1):
+        raised = [value is not None for _, value in triggers(run(story, batches=[cut]))]
+        assert raised == [True, False], f"in batches cut before message {cut}"
+
+
 def test_members_that_left_before_they_committed_leave_the_columns_alone() -> None:
     story = Groups()
     story.layout(0, "t", [["a"], ["b"]])
