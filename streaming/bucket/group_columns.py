@@ -201,6 +201,7 @@ class _Builder:
             committed_at=lag.committed_at,
             owners_valid=valid,
             owner_text=self._owner_text(today),
+            former_owner_text=UNKNOWN if valid else self._owner_text(lag.owners),
         )
         self._columns["owner"] += [index for index, _ in claims]
         self._columns["cell"] += [partition for _, partition in claims]

@@ -115,9 +115,6 @@ class ColumnUpdate:
             self._apply_sample(part, rows.where(~self.singled_out[rows.group]))
         self.state = replace(self.state, logs=tuple(self._logs))
         self._published = list(zip(lags, published, strict=True))
-        for lag, rows in self._published:
-            outdated = self._at_sample(lag, rows) & ~self.state["owners_valid"][rows.entry]
-            self.singled_out[rows.group[outdated]] = True
         self._single_out_expired()
 
     def publish(self) -> Iterator[PublishedLags]:
@@ -159,12 +156,7 @@ class ColumnUpdate:
         none = len(texts) - 1
         if not none:
             return "", ""
-        number = np.concatenate(
-            [
-                np.where(self._at_sample(part, rows), self.state["owner_text"][rows.entry], none)
-                for part, rows in parts
-            ]
-        )
+        number = np.concatenate([self._owner_text(part, rows) for part, rows in parts])
         number[number == UNKNOWN] = none
         fields = pa.array([text.fields for text in texts]).take(pa.array(number))
         if not any(text.racks for text in texts):
@@ -177,6 +169,19 @@ class ColumnUpdate:
             for part, of_part in (divmod(pair, len(texts)) for pair in pairs.tolist())
         ]
         return pa.array(local, pa.string()).take(pa.array(index)), fields
+
+    def _owner_text(self, part: LagRows, rows: _Rows) -> Int64:
+        """For each row, the text of the owners at its sample; -1: none, or the sample is outdated.
+
+        Until the next sample members may have come, or got other partitions.
+        """
+        state, entry = self.state, rows.entry
+        at_sample = np.where(
+            state["owners_valid"][entry],
+            state["owner_text"][entry],
+            state["former_owner_text"][entry],
+        )
+        return np.where(self._at_sample(part, rows), at_sample, UNKNOWN)
 
     def speeds(self) -> list[SpeedRecord | Tombstone]:
         """The records of speeds of the groups that are not singled out."""

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from streaming.rules.event_time import Int64
 
-VERSION = 5
+VERSION = 6
 """Counts up with every change of what `pack` writes; an older checkpoint is then set aside."""
 
 SAMPLES, MEMBERS, GROUPS = "samples", "members", "groups"
@@ -105,10 +105,12 @@ ENTRY_MEMBERS = {
     "planned": "|b1",
     "joined": "|b1",
     "owner_text": "<i4",
+    "former_owner_text": "<i4",
 }
 """Those by entry: an index of `topics`, numbers of cells and claims, whether the group reads the
-topic by a commit, by its plan, or by its members, and an index of `owner_texts`; -1: no member owns
-a partition today."""
+topic by a commit, by its plan, or by its members, and indices of `owner_texts`; -1: no member owns
+a partition. `owner_text` is that of today, `former_owner_text` that of the sample, and counts where
+`owners_valid` is not set."""
 OWNER_MEMBERS = {"capacity": "<f8", "learns": "|b1"}
 """Those by owner: `learns` is whether no other owner of the group has its name."""
 CLAIM_MEMBERS = {"owner": "<i4", "cell": "<i4"}
@@ -148,7 +150,7 @@ class BucketState:
     """The "topic/partition" of the inputs that the entries' samples are from."""
     columns: Columns = field(default_factory=no_columns)
     owner_texts: tuple[OwnerText, ...] = ()
-    """What lag records say of the owners of today, which is often the same for many topics."""
+    """What lag records say of the owners, which is often the same for many topics."""
     owner_names: tuple[str, ...] = ()
     """By owner, its name as JSON."""
 
@@ -216,12 +218,15 @@ class BucketState:
         logs, (commit_log, sample_log) = _used(
             other.logs, columns["commit_log"], columns["sample_log"]
         )
-        owner_texts, (owner_text,) = _used(other.owner_texts, columns["owner_text"])
+        owner_texts, (owner_text, former_owner_text) = _used(
+            other.owner_texts, columns["owner_text"], columns["former_owner_text"]
+        )
         numbered = {
             "topic": topic,
             "commit_log": commit_log,
             "sample_log": sample_log,
             "owner_text": owner_text,
+            "former_owner_text": former_owner_text,
         }
         return BucketState(
             groups=self.groups + other.groups,

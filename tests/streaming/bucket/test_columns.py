@@ -431,7 +431,7 @@ def test_a_trigger_is_raised_once_and_cleared_once_though_samples_are_applied_in
 
 @pytest.mark.parametrize("value", [bucket_state.unpack_groups, lambda v: BucketState.unpack(v, v)])
 def test_a_bucket_of_another_version_is_refused_by_its_number(value: Any) -> None:
-    with pytest.raises(PackingError, match="bucket state of version 0, not 5"):
+    with pytest.raises(PackingError, match="bucket state of version 0, not 6"):
         value(pack({"bucket": 0}, {}))
 
 
