@@ -21,6 +21,8 @@ from levelwind_testing.examples import FULL, QUICK
 from levelwind_testing.kafka import reassignment
 from levelwind_testing.kafka.patient_brokers import PATIENT
 
+pytest_plugins = ["levelwind_testing.run_times"]
+
 # No deadline: a test must not fail because the machine is busy. The examples are the same in each
 # run, but those of `make soak`, which draws others and prints its seed.
 for name, number, same in (("full", FULL, True), ("quick", QUICK, True), ("fresh", FULL, False)):
