@@ -39,7 +39,7 @@ settings.load_profile("full")
 # Commits that are to expire do so at once; those of the tests' clients live for a week.
 PROMPT = {"offsets.retention.check.interval.ms": "1000"}
 
-WHOLE_RUN = (*JVM_OPTIONS, "-Xmx1g")
+ROOMY = (*JVM_OPTIONS, "-Xmx1g")
 """JVM options of the brokers of a whole run: at its end they have 3,400 partitions and more, for
 which a heap of 256 MB was too small."""
 
@@ -50,6 +50,8 @@ BROKERS = "brokers"
 SPARK = "spark"
 """The group of all tests that use the pipeline: they stay in one process, with one session."""
 SPARK_TESTS = ("tests/streaming/", "tests/daemon/pipeline/")
+WHOLE_RUNS = "tests/end_to_end/"
+"""Whole runs of daemon, pipeline and members."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +77,13 @@ def process_group(nodeid: str) -> str:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let the tests of the pipeline begin: they take the longest."""
-    items.sort(key=lambda item: process_group(item.nodeid) != SPARK)
+    """Begin with what takes longest, the tests of the pipeline and then whole runs."""
+    items.sort(
+        key=lambda item: (
+            process_group(item.nodeid) != SPARK,
+            not item.nodeid.startswith(WHOLE_RUNS),
+        )
+    )
 
 
 class OneProcessForSpark(LoadScopeScheduling):
@@ -102,7 +109,7 @@ def pytest_configure_node(node: Any) -> None:
     if not is_integration_run(config):
         return
     if CLUSTER not in config.stash:
-        cluster = Cluster.start(settings=PATIENT | PROMPT, jvm_options=WHOLE_RUN)
+        cluster = Cluster.start(settings=PATIENT | PROMPT, jvm_options=ROOMY)
         config.stash[CLUSTER] = cluster
         config.add_cleanup(cluster.stop)
     cluster = config.stash[CLUSTER]
@@ -120,7 +127,7 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster | SharedBrokers]
     """
     shared = getattr(request.config, "workerinput", {}).get(BROKERS)
     if shared is None:
-        with Cluster.start(settings=PATIENT | PROMPT, jvm_options=WHOLE_RUN) as cluster:
+        with Cluster.start(settings=PATIENT | PROMPT, jvm_options=ROOMY) as cluster:
             yield cluster
     else:
         nodes = tuple(Node(**broker) for broker in shared["nodes"])

@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[2]
 def test_the_parallel_run_of_the_makefile_is_scheduled_as_one_of_integration_tests(request):
     conftest = request.config.pluginmanager.get_plugin(str(ROOT / "tests" / "conftest.py"))
     makefile = (ROOT / "Makefile").read_text()
-    (expression,) = re.findall(r"-m '([^']+)' -n 2", makefile)
+    (expression,) = re.findall(r"-m '([^']+)' -n 3", makefile)
     (others,) = re.findall(r"-m '([^']+)' -n logical\n", makefile)
 
     def is_integration_run(markers: str) -> bool:
