@@ -4,6 +4,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -94,11 +95,16 @@ def test_an_archive_that_does_not_exist_is_named(tmp_path):
 
 def test_a_process_that_falls_silent_ends_itself(monkeypatch):
     monkeypatch.setattr("daemon.pipeline.signs_of_life.FIRST_SIGN_SECONDS", 0.0)
-    monkeypatch.setattr(standalone, "LOOK_SECONDS", 0.02)
-    ended = threading.Event()
-    watch = SelfWatch(answer_timeout=0.4, progress_timeout=60.0, end=ended.set)
+    now, ended = [0.0], threading.Event()
+    watch = SelfWatch(answer_timeout=20.0, progress_timeout=300.0, end=ended.set)
+
+    def pause(seconds):
+        assert not ended.is_set()
+        now[0] += seconds
+        if now[0] <= 100:
+            watch.emit({"event": "pipeline.heartbeat", "progress": False})
+
+    monkeypatch.setattr(standalone, "time", SimpleNamespace(monotonic=lambda: now[0], sleep=pause))
     watch.start()
-    for _ in range(8):
-        watch.emit({"event": "pipeline.heartbeat", "progress": False})
-        assert not ended.wait(0.1)
-    assert ended.wait(5)
+    assert ended.wait(120)
+    assert now == [120.0]

@@ -1,6 +1,5 @@
 import stat
 import sys
-import time
 
 import pytest
 import structlog
@@ -8,6 +7,7 @@ from structlog.testing import capture_logs
 
 from daemon.config.settings import PipelineSection, Settings
 from daemon.pipeline.supervisor import Attempts, PipelineChild, relay
+from levelwind_testing.waiting import wait_until
 
 ALLOWED = Attempts(allowed=2, window=60.0)
 
@@ -125,10 +125,8 @@ def watched(child, kind, since, seconds):
 
 def await_sign(running):
     """Wait for the next sign of life, however busy the machine is."""
-    signs, until = running.seen.answers, time.monotonic() + 60
-    while running.counts.answers == signs:
-        assert time.monotonic() < until
-        time.sleep(0.002)
+    signs = running.seen.answers
+    wait_until("sign of life", lambda: running.counts.answers > signs, pause=0.002)
 
 
 def test_a_heartbeat_keeps_a_process_alive_and_is_not_logged(supervised):
@@ -151,7 +149,7 @@ def test_a_silent_process_is_killed_and_the_next_attempt_starts_within_seconds(
         assert [event["event"] for event in events] == ["pipeline.starting"]
         child.watch(after)
         assert [event["event"] for event in events] == ["pipeline.starting", "pipeline.silent"]
-        child._running.child.process.wait(30)
+        child._running.child.process.wait(120)
         child.watch(after + 1)
         child.watch(after + 2)
     names = [event["event"] for event in events]
