@@ -30,7 +30,7 @@ def found(admin: Any, group: str, timeout: float) -> list[str]:
     listed = admin.list_consumer_groups(request_timeout=timeout).result()
     if not any(one.group_id == group and one.state not in NO_MEMBERS for one in listed.valid):
         if listed.errors:
-            raise listed.errors[0]
+            raise KafkaException(listed.errors[0])
         return []
     [described] = admin.describe_consumer_groups([group], request_timeout=timeout).values()
     try:

@@ -14,7 +14,7 @@ from confluent_kafka import ConsumerGroupState, KafkaError, KafkaException
 
 from assignors.clients.confluent.following import subscribers
 
-SILENT = KafkaException(KafkaError(KafkaError._TIMED_OUT))
+SILENT = KafkaError(KafkaError._TIMED_OUT)
 GONE = KafkaException(KafkaError(KafkaError.GROUP_ID_NOT_FOUND))
 
 
