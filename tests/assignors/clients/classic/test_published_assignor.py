@@ -1,12 +1,12 @@
 """Members that follow published plans, without brokers."""
 
-import time
 from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from assignors.clients.classic import published_assignor
 from assignors.clients.classic.cluster_view import ClusterView
 from assignors.clients.classic.published_assignor import (
     CooperativePublishedAssignor,
@@ -51,6 +51,36 @@ class Plans:
         )
         for notify in self.listeners:
             notify()
+
+
+class Timers:
+    """The timers of members, on a clock that goes on when the test says so."""
+
+    def __init__(self):
+        self.now, self.due = 0.0, []
+
+    def __call__(self, wait, call):
+        """Make a timer, as `threading.Timer` does."""
+        return Timer(lambda: self.due.append((self.now + wait, call)))
+
+    def pass_for(self, seconds):
+        self.now += seconds
+        over = [call for at, call in self.due if at <= self.now]
+        self.due = [(at, call) for at, call in self.due if at > self.now]
+        for call in over:
+            call()
+
+
+class Timer:
+    def __init__(self, start):
+        self.start = start
+
+
+@pytest.fixture(autouse=True)
+def timers(monkeypatch):
+    timers = Timers()
+    monkeypatch.setattr(published_assignor, "Timer", timers)
+    return timers
 
 
 class Round:
@@ -103,46 +133,57 @@ def test_a_plan_is_applied_and_a_newer_one_makes_the_leader_ask_at_once():
     assert group.rebalance("a", "b") == {"a": [0, 1, 2], "b": [3]}
 
 
-def test_a_plan_that_moves_nothing_asks_for_nothing():
+def test_a_plan_that_moves_nothing_asks_for_nothing(timers):
     group = Round(PublishedAssignor, "a", "b")
     group.plans.publish(1, a=[0, 1], b=[2, 3])
     group.rebalance("a", "b")
     group.plans.publish(2, a=[0, 1], b=[2, 3])
     group.plans.publish(3, a=[0, 1], b=[2, 3], gone=[])
-    time.sleep(0.1)
+    timers.pass_for(60.0)
     assert group.requests() == {"a": 0, "b": 0}
 
 
-def test_members_that_do_not_lead_ask_later_and_only_if_no_rebalance_came():
+def test_members_that_do_not_lead_ask_later_and_only_if_no_rebalance_came(timers):
     """A leader of another kind may not know the plan; the bytes that join with it are others."""
-    group = Round(PublishedAssignor, "a", "b", jitter=0.2)
+    group = Round(PublishedAssignor, "a", "b", jitter=10.0)
     group.rebalance("a", "b")
     group.members["a"]._leads = False  # as if another client led
     before = group.members["b"].join_bytes(["t"])
     held = group.members["b"]._owned
     group.plans.publish(1, a=[0, 1, 2, 3], b=[])
+    timers.pass_for(4.9)
     assert group.requests() == {"a": 0, "b": 0}
-    time.sleep(0.6)
+    timers.pass_for(5.1)
     assert group.requests() == {"a": 1, "b": 1}
     assert group.members["b"].join_bytes(["t"]) != before
     assert group.members["b"]._owned == held, "it keeps what it has until then"
     group.plans.publish(2, a=[0], b=[1, 2, 3])
     group.rebalance("a", "b")
-    time.sleep(0.6)
+    assert timers.due
+    timers.pass_for(10.0)
     assert group.requests() == {"a": 1, "b": 1}, "a rebalance came first"
 
 
-def test_a_leader_that_does_not_follow_is_asked_once_for_each_plan():
-    group = Round(PublishedAssignor, "a", "b", jitter=0.1)
+def test_a_member_that_leads_no_more_asks_as_late_as_the_others():
+    group = Round(PublishedAssignor, "a", "b", jitter=60.0)
+    group.plans.publish(1, a=[0], b=[1, 2, 3])
+    group.rebalance("a", "b")
+    group.rebalance("a", "b", lead="b")
+    group.plans.publish(2, a=[0, 1, 2], b=[3])
+    assert group.requests() == {"a": 0, "b": 1}
+
+
+def test_a_leader_that_does_not_follow_is_asked_once_for_each_plan(timers):
+    group = Round(PublishedAssignor, "a", "b", jitter=10.0)
     group.members["a"] = PublishedAssignor(plans=Plans(), instance="a")  # it learns of no plan
     group.rebalance("a", "b")
     group.plans.publish(1, a=[], b=[0, 1, 2, 3])
     for _ in range(3):
-        time.sleep(0.3)
+        timers.pass_for(10.0)
         assert group.requests()["b"] == 1
         group.rebalance("a", "b")
     group.plans.publish(2, a=[], b=[0, 1, 2, 3])
-    time.sleep(0.3)
+    timers.pass_for(10.0)
     assert group.requests()["b"] == 2
 
 
