@@ -1,15 +1,15 @@
 """Random, cut and damaged bytes through every codec of foreign bytes.
 
 Each input must become a value or be refused, in little memory. A value that was read is written and
-read again, so that accepted values are sound. A million inputs in all come from a fixed and a fresh
-seed, which is printed; the quick suite takes twenty thousand.
+read again, so that accepted values are sound. `make rare` takes a million inputs of a fresh seed,
+which is printed, `make test` a hundred thousand and the quick suite twenty thousand of seeds that
+stay.
 """
 
 import logging
 import resource
 import tracemalloc
 from random import Random
-from secrets import randbelow
 
 import pyarrow as pa
 import pytest
@@ -25,12 +25,13 @@ from assignors.protocol.kafka.sticky_user_data import (
 )
 from assignors.protocol.partition_ranges import WireError
 from assignors.protocol.topics import TOPIC_KINDS
+from levelwind_testing.drawn_seeds import drawn_seed
 from levelwind_testing.groups import corpus
 from levelwind_testing.groups.mutation import mutated
 from streaming.decoding import classic_group, offsets_topic
 from streaming.errors import UnknownVersion
 
-QUICK, MILLION = 20_000, 1_000_000
+QUICK, MANY, MILLION = 10_000, 100_000, 1_000_000
 BATCH = 1000
 MEASURED_EVERY = 25
 """One of this many inputs is read under tracemalloc, which slows it threefold."""
@@ -211,22 +212,18 @@ def run(draw, count):
     assert grown_kib < RUN_KIB, f"{grown_kib} KiB"
 
 
-def seeds(request):
-    terminal = request.config.pluginmanager.getplugin("terminalreporter")
-    seed = 0 if request.param == "fixed" else randbelow(2**40)
-    terminal.write_line(f" {request.param} seed {seed}")
-    return Random(seed)
-
-
-@pytest.fixture(params=["fixed", "fresh"])
-def draw(request):
-    return seeds(request)
-
-
-def test_twenty_thousand_inputs_are_each_a_value_or_refused(draw):
-    run(draw, QUICK // 2)
+@pytest.mark.parametrize("seed", [0, 1])
+def test_ten_thousand_inputs_are_each_a_value_or_refused(seed):
+    run(Random(drawn_seed(seed)), QUICK)
 
 
 @pytest.mark.integration
-def test_a_million_inputs_are_each_a_value_or_refused(draw):
-    run(draw, MILLION // 2)
+def test_a_hundred_thousand_inputs_are_each_a_value_or_refused():
+    run(Random(drawn_seed(2)), MANY)
+
+
+@pytest.mark.integration
+@pytest.mark.rare
+@pytest.mark.timeout(3600)
+def test_a_million_inputs_are_each_a_value_or_refused():
+    run(Random(drawn_seed(3)), MILLION)
