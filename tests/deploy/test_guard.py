@@ -5,12 +5,12 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 
 import psutil
 import pytest
 
 from deploy import guard
+from levelwind_testing.waiting import wait_until
 
 SLEEPER = [sys.executable, "-c", "import time; time.sleep(600)"]
 STUBBORN = """
@@ -25,17 +25,12 @@ def python(source):
     return [sys.executable, "-c", textwrap.dedent(source)]
 
 
-def eventually(condition, within=20.0):
-    until = time.monotonic() + within
-    while not condition():
-        assert time.monotonic() < until, "not in time"
-        time.sleep(0.02)
+def wait_for_line(log, line):
+    wait_until(f"line {line}", lambda: line in log.read_text())
 
 
 def only_child(process):
-    children = []
-    eventually(lambda: children.extend(psutil.Process(process.pid).children()) or children)
-    return children[0]
+    return wait_until("child", psutil.Process(process.pid).children)[0]
 
 
 def is_gone(process):
@@ -80,7 +75,7 @@ def test_a_child_may_end_in_its_own_way_when_asked_to_stop(tmp_path):
     """
     with (tmp_path / "log").open("wb") as output:
         child = guard.start(python(source), output=output)
-    eventually(lambda: "ready" in (tmp_path / "log").read_text())
+    wait_for_line(tmp_path / "log", "ready")
     assert child.stop() == 3
     assert (tmp_path / "log").read_text().splitlines() == ["ready", "goodbye"]
 
@@ -88,14 +83,14 @@ def test_a_child_may_end_in_its_own_way_when_asked_to_stop(tmp_path):
 def test_a_child_that_does_not_listen_is_killed_after_the_grace(tmp_path):
     with (tmp_path / "log").open("wb") as output:
         child = guard.start(python(STUBBORN), output=output, grace=0.2)
-    eventually(lambda: "deaf" in (tmp_path / "log").read_text())
+    wait_for_line(tmp_path / "log", "deaf")
     assert child.stop() == 128 + signal.SIGKILL
 
 
 def test_a_kill_does_not_wait_for_the_grace(tmp_path):
     with (tmp_path / "log").open("wb") as output:
         child = guard.start(python(STUBBORN), output=output, grace=3600)
-    eventually(lambda: "deaf" in (tmp_path / "log").read_text())
+    wait_for_line(tmp_path / "log", "deaf")
     child.ask_to_stop()
     assert child.kill() == 128 + signal.SIGKILL
 
@@ -112,7 +107,7 @@ def test_what_a_child_leaves_behind_when_it_ends_by_itself_is_ended(tmp_path):
     grandchild = only_child(only_child(child.process))
     go.touch()
     assert child.process.wait() == 0
-    eventually(lambda: is_gone(grandchild))
+    wait_until("end of the grandchild", lambda: is_gone(grandchild))
 
 
 def test_what_the_child_started_is_killed_with_it():
@@ -124,14 +119,14 @@ def test_what_the_child_started_is_killed_with_it():
     child = guard.start(python(source))
     grandchild = only_child(only_child(child.process))
     child.kill()
-    eventually(lambda: is_gone(grandchild))
+    wait_until("end of the grandchild", lambda: is_gone(grandchild))
 
 
 def test_nothing_is_left_of_a_parent_that_was_killed(parent):
     guarding = only_child(parent)
     child = only_child(guarding)
     parent.kill()
-    eventually(lambda: is_gone(guarding) and is_gone(child))
+    wait_until("end of both", lambda: is_gone(guarding) and is_gone(child))
 
 
 @pytest.mark.skipif(
@@ -142,7 +137,7 @@ def test_nothing_is_left_when_parent_and_guard_are_killed_together(parent):
     child = only_child(guarding)
     guarding.kill()
     parent.kill()
-    eventually(lambda: is_gone(guarding) and is_gone(child))
+    wait_until("end of both", lambda: is_gone(guarding) and is_gone(child))
 
 
 def test_an_interrupt_from_the_terminal_reaches_the_parent_alone(parent):
