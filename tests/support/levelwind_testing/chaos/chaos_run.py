@@ -9,7 +9,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 
@@ -32,6 +32,7 @@ from levelwind_testing.chaos.proxied_cluster import ProxiedCluster, proxied_clus
 from levelwind_testing.chaos.traffic import SteadyProducer, create_topics
 from levelwind_testing.chaos.weather import Weather
 from levelwind_testing.processes.daemon_process import daemon_command
+from levelwind_testing.waiting import wait_until
 
 log = logging.getLogger("chaos.run")
 
@@ -152,7 +153,7 @@ class Scene:
         """Wait until every group works on every partition.
 
         Raises:
-            TimeoutError: it does not; the text quotes the daemon's log.
+            AssertionError: it does not; the text quotes the daemon's log.
         """
         self.planner.wait_for(
             "commit of every partition",
@@ -170,7 +171,8 @@ class Scene:
         (self.directory / CALM_FILE).unlink()
         weather = Weather(plan.seed, self.cluster, self.members, self.planner, self.timers)
         if plan.faults:
-            weather.blow(plan.seconds, plan.pause, plan.only)
+            enough = (lambda: True) if plan.only else self._each_group_lost_partitions
+            weather.blow(plan.seconds, plan.pause, plan.only, enough=enough)
         else:
             weather.come_and_go(plan.seconds, 20 * plan.scale)
         weather.calm()
@@ -179,16 +181,25 @@ class Scene:
         if plan.faults:
             report.missing = sorted({*(plan.only or weather.kinds)} - weather.counts.keys())
 
+    def _each_group_lost_partitions(self) -> bool:
+        """Whether a member of each group has lost what it had: else the run tells little of it."""
+        return all(
+            any(b'"lost"' in path.read_bytes() for path in self.directory.glob(f"{name}-*.journal"))
+            for name in (group.name for group in self.plan.groups)
+        )
+
     def await_commits(self, report: ChaosReport) -> None:
         """Wait until every group has committed every record."""
-        until = time.monotonic() + self.plan.settle
         behind = self._behind()
-        while behind and time.monotonic() < until:
+        for _ in range(round(self.plan.settle / REPEAT_SECONDS)):
+            if not behind:
+                break
             self.producer.write_one_more({partition for _, partition in behind})
-            repeat_at = time.monotonic() + REPEAT_SECONDS
-            while behind and time.monotonic() < repeat_at:
-                time.sleep(0.5)
-                behind = self._behind()
+            with suppress(AssertionError):
+                wait_until(
+                    "commit of everything", lambda: not self._behind(), REPEAT_SECONDS, pause=0.5
+                )
+            behind = self._behind()
         for (group, partition), (committed, end) in behind.items():
             report.problems.append(
                 f"{group} {partition.topic}[{partition.number}] was not committed within"

@@ -1,7 +1,6 @@
 """Commits of groups as the offsets topic holds them, in the order in which brokers applied them."""
 
 import struct
-import time
 from collections import defaultdict
 from collections.abc import Collection
 
@@ -9,11 +8,11 @@ from confluent_kafka import Consumer, Message, TopicPartition
 
 from levelwind_testing.chaos.checker import CommitRecord
 from levelwind_testing.chaos.journal import Partition
+from levelwind_testing.waiting import wait_until
 
 OFFSETS_TOPIC = "__consumer_offsets"
 COMMIT_KEYS = (0, 1)
 """Versions of keys of offset commits."""
-READ_SECONDS = 60.0
 
 History = dict[str, dict[Partition, list[CommitRecord]]]
 
@@ -27,7 +26,7 @@ def read_commits(bootstrap: str, groups: Collection[str], wall_minus_boot: float
         wall_minus_boot: seconds between the wall clock and the boot clock.
 
     Raises:
-        TimeoutError: the topic could not be read to its end.
+        AssertionError: the topic could not be read to its end.
     """
     reader = Consumer(
         {
@@ -43,15 +42,17 @@ def read_commits(bootstrap: str, groups: Collection[str], wall_minus_boot: float
     try:
         partitions = reader.list_topics(OFFSETS_TOPIC, timeout=30).topics[OFFSETS_TOPIC].partitions
         reader.assign([TopicPartition(OFFSETS_TOPIC, number, 0) for number in partitions])
-        unread, until = set(partitions), time.monotonic() + READ_SECONDS
-        while unread:
-            if time.monotonic() > until:
-                raise TimeoutError(f"partitions {sorted(unread)} of {OFFSETS_TOPIC} were not read")
+        unread = set(partitions)
+
+        def all_is_read() -> bool:
             for message in reader.consume(5000, 0.5):
                 if message.error() is not None:
                     unread.discard(message.partition())
                 else:
                     _take(history, message, wall_minus_boot)
+            return not unread
+
+        wait_until(f"end of {OFFSETS_TOPIC}", all_is_read, pause=0, shown=lambda: sorted(unread))
     finally:
         reader.close()
     return history

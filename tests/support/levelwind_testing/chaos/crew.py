@@ -6,7 +6,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
@@ -17,12 +16,15 @@ from typing import Any
 from deploy import guard
 from levelwind_testing.chaos.chaos_worker import Orders, boot_time
 from levelwind_testing.chaos.programs import ENVIRONMENT
+from levelwind_testing.waiting import wait_until
 
 END_SECONDS = 90.0
 """Limit of an orderly end: a long handler, its commit, and the wait for an unknown one."""
 
-TRACE_SECONDS = 0.5
-"""Time that a process has to write where its threads are."""
+TRACE_SECONDS = 10.0
+"""The most time that a process has to write where its threads are."""
+TRACE = b"(most recent call first)"
+"""What is in such a text."""
 
 ENDED_BY_SIGTERM = 128 + signal.SIGTERM
 
@@ -85,7 +87,7 @@ class Member:
         command = [sys.executable, "-m", "levelwind_testing.chaos.chaos_worker", json.dumps(orders)]
         with (self._directory / f"{name}.log").open("wb") as output:
             child = guard.start(command, output=output, environment=ENVIRONMENT, grace=5)
-        pid = _child_of(child.process.pid)
+        pid = _child_of(child)
         self.lives.append(Life(name=name, pid=pid, child=child, began=boot_time()))
 
     def kill(self) -> None:
@@ -102,9 +104,9 @@ class Member:
         """Stop the process, and wait until all of its threads stand."""
         life = self.lives[-1]
         _send(life, signal.SIGSTOP)
-        until = time.monotonic() + 10
-        while not _all_stopped(life.pid) and time.monotonic() < until:
-            time.sleep(0.005)
+        wait_until(
+            "process that stands", lambda: not self.alive or _all_stopped(life.pid), pause=0.005
+        )
         life.stopped_at = boot_time()
 
     def resume(self) -> None:
@@ -127,8 +129,11 @@ class Member:
             self._wait(life, END_SECONDS)
         except subprocess.TimeoutExpired:
             life.stuck = True
+            log = self._directory / f"{life.name}.log"
+            traces = log.read_bytes().count(TRACE)
             _send(life, signal.SIGUSR1)
-            time.sleep(TRACE_SECONDS)
+            with suppress(AssertionError):
+                wait_until("trace", lambda: log.read_bytes().count(TRACE) > traces, TRACE_SECONDS)
             self.kill()
 
     def stuck(self) -> list[str]:
@@ -219,14 +224,15 @@ class PlannerProcess:
         """Wait until `found` returns something true.
 
         Raises:
-            TimeoutError: it did not; the text quotes the log.
+            AssertionError: it did not; the text quotes the log.
         """
-        until = time.monotonic() + within
-        while not found():
-            if time.monotonic() > until:
-                tail = self.log.read_text(errors="replace")[-4000:]
-                raise TimeoutError(f"no {what} within {within:g} s:\n{tail}")
-            time.sleep(0.5)
+        wait_until(
+            what,
+            found,
+            within,
+            pause=0.5,
+            shown=lambda: self.log.read_text(errors="replace")[-4000:],
+        )
 
 
 def stop_everything(members: list[Member]) -> None:
@@ -239,22 +245,20 @@ def stop_everything(members: list[Member]) -> None:
         member.await_end()
 
 
-def _child_of(parent: int, within: float = 10.0) -> int:
+def _child_of(guarded: guard.Guarded) -> int:
     """Process id of the only child of a guard.
 
     Raises:
-        ProcessLookupError: no child within the time.
+        ProcessLookupError: the guard has ended.
     """
-    until = time.monotonic() + within
-    while time.monotonic() < until:
-        try:
-            children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
-        except OSError:
-            break
-        if children:
-            return int(children[0])
-        time.sleep(0.01)
-    raise ProcessLookupError(f"process {parent} has no child")
+    parent = guarded.process.pid
+
+    def children() -> list[str]:
+        if guarded.poll() is not None:
+            raise ProcessLookupError(f"process {parent} has ended, and its child too")
+        return Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
+
+    return int(wait_until("child of a guard", children, pause=0.01)[0])
 
 
 def _all_stopped(pid: int) -> bool:

@@ -15,6 +15,7 @@ from assignors.handover.timers import Timers
 from levelwind_testing.chaos.crew import Member, PlannerProcess
 from levelwind_testing.chaos.proxied_cluster import ProxiedCluster, broker_name
 from levelwind_testing.chaos.proxy_process import HELD, LinkFault
+from levelwind_testing.waiting import GENEROUS_SECONDS, wait_until
 
 log = logging.getLogger("chaos.weather")
 
@@ -22,6 +23,8 @@ MAX_BROKEN_LINKS = 2
 """Link faults at a time."""
 SHORT_LINK_FAULTS = 2 / 3
 """Share of the drops and black holes that end before the partitions have other owners."""
+PLAN_SECONDS = 4.0
+"""The longest wait for the plan in whose hand-over the daemon is killed."""
 LEAST_RUNNING = 0.5
 """Share of the members that run at any time."""
 
@@ -84,24 +87,37 @@ class Weather:
         """The names of all kinds of faults."""
         return list(self._faults)
 
-    def blow(self, seconds: float, pause: float, only: Sequence[str] = ()) -> None:
+    def blow(
+        self,
+        seconds: float,
+        pause: float,
+        only: Sequence[str] = (),
+        *,
+        enough: Callable[[], bool] = lambda: True,
+    ) -> None:
         """Let faults begin for some seconds, one every `pause` seconds on average.
 
-        First one of each kind, in random order; then kinds by their weights.
+        First one of each kind, in random order; then kinds by their weights. It goes on while a
+        kind has not begun yet or `enough` is false, but no longer than `GENEROUS_SECONDS` more.
 
         Args:
             seconds: length of the time.
             pause: mean seconds between two faults.
             only: the kinds of faults; none: all kinds.
+            enough: asked after each fault beyond that time.
         """
         until = time.monotonic() + seconds
         next_at = time.monotonic()
         names = list(only or self._faults)
         weights = [self._faults[name][0] for name in names]
         first = deque(self._random.sample(names, len(names)))
-        while time.monotonic() < until:
-            self._recover(time.monotonic())
-            if time.monotonic() >= next_at:
+        while True:
+            now = time.monotonic()
+            self._recover(now)
+            if now >= next_at:
+                done = not first and enough() if now >= until else False
+                if done or now >= until + GENEROUS_SECONDS:
+                    return
                 name = first.popleft() if first else self._random.choices(names, weights)[0]
                 if self._faults[name][1]():
                     self.counts[name] += 1
@@ -293,12 +309,15 @@ class Weather:
             return False
         published = self._planner.count("plan.published")
         self._end_then_start(member)
-        until = time.monotonic() + 4
-        while self._planner.count("plan.published") == published:
-            if time.monotonic() > until:
-                return False
+
+        def plans() -> bool:
             self._recover(time.monotonic())
-            time.sleep(0.02)
+            return self._planner.count("plan.published") > published
+
+        try:
+            wait_until("plan", plans, PLAN_SECONDS, pause=0.02)
+        except AssertionError:
+            return False
         time.sleep(self._random.uniform(0, 0.5))
         if not self._planner.running:
             return False
