@@ -38,9 +38,9 @@ from levelwind_testing.processes.offsets_writer import (
     OFFSETS_PARTITIONS,
     Load,
     OffsetsWriter,
-    wait_for,
 )
 from levelwind_testing.quantiles import quantiles
+from levelwind_testing.waiting import wait_until
 
 BROKER = {
     "offsets.topic.num.partitions": str(OFFSETS_PARTITIONS),
@@ -75,14 +75,14 @@ def main() -> None:
         print(f"{keys:,} keys written in {time.perf_counter() - begun:.0f} s", flush=True)
         pipeline = Pipeline(cluster.bootstrap, Path(directory))
         with pipeline.running("rebuilt"):
-            wait_for(lambda: pipeline.logged("pipeline.caught_up"), WITHIN)
+            wait_until("rebuilt state", lambda: pipeline.logged("pipeline.caught_up"), WITHIN)
             (caught_up,) = pipeline.logged("pipeline.caught_up")
             print(f"rebuilt from {caught_up['rows']:,} records in {caught_up['seconds']:.1f} s")
             print(f"    batches: {pipeline.batches()}", flush=True)
         with pipeline.running("updated"):
             commits.start()
-            wait_for(lambda: pipeline.logged("pipeline.batch"), WITHIN)
-            wait_for(lambda: pipeline.logged("pipeline.caught_up"), WITHIN)
+            wait_until("batch", lambda: pipeline.logged("pipeline.batch"), WITHIN)
+            wait_until("end of input", lambda: pipeline.logged("pipeline.caught_up"), WITHIN)
             time.sleep(options.every)
             known, before = len(pipeline.events), pipeline.usage()
             time.sleep(options.seconds)
@@ -98,11 +98,11 @@ def main() -> None:
                 f" {options.every:g} s: {len(took)} batches, {quantiles(took)}"
             )
             print(processes.shown(before, after, options.seconds), flush=True)
-            wait_for(pipeline.is_idle, WITHIN)
+            wait_until("idle pipeline", pipeline.is_idle, WITHIN)
         commits.sample()
         begun = time.perf_counter()
         with pipeline.running("restored"):
-            (first, *_) = wait_for(lambda: pipeline.logged("pipeline.batch"), WITHIN)
+            (first, *_) = wait_until("batch", lambda: pipeline.logged("pipeline.batch"), WITHIN)
             whole = time.perf_counter() - begun
             (started,) = pipeline.logged("pipeline.started")
             seconds = first["batch_ms"] / 1000

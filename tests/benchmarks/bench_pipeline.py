@@ -54,9 +54,9 @@ from levelwind_testing.processes.offsets_writer import (
     commit_key,
     commit_keys,
     commit_value,
-    wait_for,
 )
 from levelwind_testing.quantiles import quantiles
+from levelwind_testing.waiting import wait_until
 
 SHAPES = ((20, 100, 50), (2_000, 1, 50), (2_000, 10, 5))
 """Numbers of groups, of topics, and of partitions of each topic; all have 100,000 keys."""
@@ -305,7 +305,9 @@ class PipelineBenchmark:
 
     def read_by_pipeline(self, load: Load) -> list[Reading]:
         with self.query() as batches:
-            wait_for(lambda: sum(batch.rows for batch in batches) >= load.commits)
+            wait_until(
+                "end of the backlog", lambda: sum(batch.rows for batch in batches) >= load.commits
+            )
         for batch in batches:
             phases = " ".join(
                 f"{name} {took}" for name, took in sorted(batch.durations.items()) if took
@@ -342,7 +344,9 @@ class PipelineBenchmark:
                         partition, name = keys[key * 37 % len(keys)]
                         self.writer.write(name, commit_value(self.committed, now_ms()), partition)
                     self.writer.producer.flush()
-                    wait_for(lambda known=before: sum(b.rows for b in batches[known:]) >= FEW)
+                    wait_until(
+                        "batch", lambda known=before: sum(b.rows for b in batches[known:]) >= FEW
+                    )
 
             for title, warm in (("at first", 0), (f"after {FEW_WARM_BATCHES}", FEW_WARM_BATCHES)):
                 write(warm)
@@ -366,7 +370,7 @@ class PipelineBenchmark:
         shown: dict[int, float] = {}
         over = threading.Event()
         with self.query() as all_batches:
-            wait_for(lambda: all_batches)
+            wait_until("batch", lambda: all_batches)
             write = (
                 (self.press, (rate, load, returned, over))
                 if load
@@ -518,9 +522,13 @@ class PipelineBenchmark:
                 print(news.error, file=sys.stderr)
 
         query = spark_query.start(self.spark, self.settings, on_progress)
-        wait_for(lambda: batches or not query.isActive or not query.status["isDataAvailable"])
+        wait_until(
+            "batch", lambda: batches or not query.isActive or not query.status["isDataAvailable"]
+        )
         yield batches
-        wait_for(lambda: not query.isActive or not query.status["isTriggerActive"])
+        wait_until(
+            "end of a batch", lambda: not query.isActive or not query.status["isTriggerActive"]
+        )
         query.stop()
 
 

@@ -32,8 +32,8 @@ from levelwind_testing.processes.offsets_writer import (
     OFFSETS_PARTITIONS,
     Load,
     OffsetsWriter,
-    wait_for,
 )
+from levelwind_testing.waiting import wait_until
 
 SMALL = "small"
 """Name of the topic and of the group whose lag is waited for."""
@@ -113,7 +113,7 @@ def commit(bootstrap: str, offset: int) -> None:
             return False
         return True
 
-    wait_for(committed)
+    wait_until("commit", committed)
     consumer.close()
 
 
@@ -164,7 +164,7 @@ class Start:
                 "enable.auto.commit": False,
             }
         )
-        reader_topics = wait_for(lambda: self._partitions(reader), WITHIN)
+        reader_topics = wait_until("topic of lag", lambda: self._partitions(reader), WITHIN)
         reader.assign([TopicPartition(self._lag, number, 0) for number in range(reader_topics)])
         until = time.monotonic() + WITHIN
         while time.monotonic() < until:

@@ -53,7 +53,6 @@ class CommitLoad:
         self._thread.join(60)
         for _ in range(3):
             self.sample()
-            time.sleep(0.1)
 
     def sample(self) -> None:
         """Write a sample of each topic that counts every commit so far."""
@@ -70,14 +69,15 @@ class CommitLoad:
 
     def _run(self) -> None:
         keys = commit_keys(self.load)
-        begun, sampled_at = time.monotonic(), 0.0
+        begun, sampled = time.monotonic(), -1
         while not self._stopping.wait(STEP_SECONDS):
-            now = time.monotonic()
-            while self.written < (now - begun) * self.per_second:
-                partition, key = keys[self.written % len(keys)]
-                self.written += 1
+            seconds = time.monotonic() - begun
+            for number in range(self.written, round(seconds * self.per_second)):
+                partition, key = keys[number % len(keys)]
+                self.written = number + 1
                 self.writer.write(key, commit_value(self.written, now_ms()), partition)
             self.writer.producer.poll(0)
-            if now - sampled_at >= self.sample_seconds:
-                sampled_at = now
+            interval = round(seconds // self.sample_seconds)
+            if interval > sampled:
+                sampled = interval
                 self.sample()

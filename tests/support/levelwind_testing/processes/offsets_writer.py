@@ -1,7 +1,6 @@
 """Commits in bulk, written to `__consumer_offsets` as by a coordinator, and samples of offsets."""
 
 import struct
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,6 +11,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from assignors.protocol.records import MemberAssignment, OffsetsRecord, TopicRecord, encode
 from assignors.protocol.topics import Topics
 from daemon.wall_clock import now_ms
+from levelwind_testing.waiting import wait_until
 from streaming.decoding import offsets_topic
 
 ID = "AAAAAAAAAAAAAAAAAAAAAQ"
@@ -19,7 +19,6 @@ RAW_ID = bytes(15) + b"\x01"
 OFFSETS_PARTITIONS = 4
 COORDINATOR = "__admin_client"
 """The one client id from which brokers take records of their own topics."""
-ENOUGH = 120.0
 FIRST_END = 10**9
 """End of a partition before anything is committed under load."""
 
@@ -76,10 +75,11 @@ class OffsetsWriter:
         new.append(NewTopic(real, partitions, 1))
         for future in admin.create_topics(new).values():
             future.result()
-        described = wait_for(lambda: known_topic(admin, real))
+        described = wait_until(f"topic {real}", lambda: known_topic(admin, real))
         self.ids[real] = str(described.topic_id).translate(str.maketrans("+/", "-_"))
         asked = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "asked"})
-        wait_for(lambda: asked_for(asked, real))  # brings the offsets topic into being
+        # Brings the offsets topic into being.
+        wait_until("coordinator of a group", lambda: asked_for(asked, real))
         asked.close()
 
     def layout(self, topic: str, partitions: int) -> None:
@@ -217,12 +217,3 @@ def known_topic(admin: AdminClient, topic: str) -> Any:
         return admin.describe_topics(TopicCollection([topic]))[topic].result()
     except KafkaException:  # not yet
         return None
-
-
-def wait_for(question: Callable[[], Any], within: float = ENOUGH) -> Any:
-    until = time.monotonic() + within
-    while not (answer := question()):
-        if time.monotonic() > until:
-            raise TimeoutError("it does not get on")
-        time.sleep(0.02)
-    return answer

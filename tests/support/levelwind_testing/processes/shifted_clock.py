@@ -2,29 +2,26 @@
 
     python FILE.py OFFSETS run ...
 
-The file OFFSETS holds the seconds to add; it need not exist.
+The file OFFSETS holds the seconds to add; it need not exist. Each look at the clock reads it.
 """
 
 import sys
-import threading
 import time
+from contextlib import suppress
 from pathlib import Path
-
-LOOK_SECONDS = 0.1
 
 
 def main(offsets: Path) -> None:
     real, shift = time.time, [0.0]
-    time.time = lambda: real() + shift[0]  # type: ignore[assignment]
-    time.time_ns = lambda: round((real() + shift[0]) * 1e9)  # type: ignore[assignment]
 
-    def follow() -> None:
-        while True:
-            if offsets.exists():
-                shift[0] = float(offsets.read_text() or 0)
-            time.sleep(LOOK_SECONDS)
+    def shifted() -> float:
+        with suppress(FileNotFoundError):
+            # Empty is a file that is about to be written.
+            shift[0] = float(offsets.read_text() or shift[0])
+        return real() + shift[0]
 
-    threading.Thread(target=follow, daemon=True).start()
+    time.time = shifted  # type: ignore[assignment]
+    time.time_ns = lambda: round(shifted() * 1e9)  # type: ignore[assignment]
     from daemon.cli.main import main as run  # noqa: PLC0415 - it must find the clock as it is now
 
     sys.exit(run())
