@@ -55,3 +55,20 @@ def test_a_group_thaws_when_those_who_froze_it_come_back():
     assert not play.state.groups["g"].frozen
     assert play.logged("member.evicted") == []
     assert play.owned()["m3"]
+
+
+def test_a_member_that_falls_silent_later_keeps_no_group_frozen_whose_others_come_back():
+    play = Play()
+    play.start()
+    play.receive("metadata", topic())
+    play.join(member("m0"), member("m1"), member("m2"))
+    play.wait(5)
+    play.unresponsive |= {("m1", "i1"), ("m2", "i1")}
+    play.wait(TIMERS.dead_after - TIMERS.heartbeat)
+    play.kill("m0", "i1")
+    play.wait(TIMERS.dead_after)
+    assert play.state.groups["g"].frozen
+    play.unresponsive.clear()
+    play.wait(2 * TIMERS.heartbeat)
+    assert not play.state.groups["g"].frozen
+    assert [fields["instance"] for fields in play.logged("member.evicted")] == ["m0"]

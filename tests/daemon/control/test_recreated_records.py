@@ -54,6 +54,23 @@ def test_a_member_that_owned_nothing_follows_the_new_planner():
     assert [fields["planner_epoch"] for fields in after.logged("planner.epoch_raised")] == [8]
 
 
+def test_time_in_which_the_daemon_reads_nothing_does_not_end_the_wait_after_lost_records():
+    play = before(member("m0"), member("idle"), partitions=1)
+    (busy,) = (key for key, record in play.members.items() if record.owned)
+    play.kill(*busy)
+    after = made_anew(play, partitions=1)
+    after.wait(10)
+    assert after.logged("group.records_lost")
+    after.interrupted = True
+    after.wait(2 * BOUND_SECONDS)
+    after.join(member("late"))
+    after.wait(10)
+    assert set(after.owned().values()) == {""}, "what the other announced is not read yet"
+    after.interrupted = False
+    after.wait(BOUND_SECONDS)
+    assert sorted(after.owned().values()) == ["", "0"]
+
+
 def test_a_start_leads_above_the_epochs_that_members_announce():
     play = Play()
     play.start(member("m0", state="active", planner_epoch=41, acked=9))

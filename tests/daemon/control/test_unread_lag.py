@@ -86,6 +86,10 @@ def test_the_end_of_a_topics_lag_ends_what_is_unread_too():
     play.receive("lag", Tombstone(("lag", "g", "t")))
     play.wait(6)
     assert group_of(play).lags == {}
+    play.join(member("m2"))
+    play.wait(6)
+    assert len(play.plans) == 2, "a decision reads all that is unread"
+    assert group_of(play).lags == {}
 
 
 def test_a_sample_that_cannot_be_read_is_logged_and_the_one_before_stays():

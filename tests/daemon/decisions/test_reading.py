@@ -1,7 +1,11 @@
 """The newest decisions, whatever the order in which partitions are read."""
 
+from dataclasses import replace
+
+from daemon.config.settings import load
+from daemon.decisions import reading
 from daemon.decisions.encoding import DecisionEntry
-from daemon.decisions.reading import newest
+from daemon.decisions.reading import find_decision, newest
 
 
 def entry(at, name="x", group="g"):
@@ -19,3 +23,11 @@ def test_of_one_time_the_decisions_that_came_last_are_kept_in_their_order():
     read = [entry(5, "a"), entry(5, "b"), entry(5, "c"), entry(4, "d")]
     assert [each.id for each in newest(iter(read), 2)] == ["b", "c"]
     assert [each.id for each in newest(read, 9)] == ["d", "a", "b", "c"]
+
+
+def test_the_name_of_a_plan_means_its_decision_and_no_order_to_go_back_to_it(monkeypatch):
+    plan = replace(entry(1, "1-plan"), plan_id="7-a", body={"target": {"m0": {"t": "0-3"}}})
+    order = replace(entry(2, "2-order"), plan_id="7-a", body={"kind": "lever"}, outcome="ordered")
+    monkeypatch.setattr(reading, "_entries", lambda *_: iter([plan, order]))
+    assert find_decision(load(), "7-a", "g") is plan
+    assert find_decision(load(), "2-order", "g") is order
