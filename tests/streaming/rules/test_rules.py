@@ -84,6 +84,14 @@ def test_a_commit_beyond_the_log_is_no_commit() -> None:
         assert found.lost[0] == 0
 
 
+def test_a_commit_at_the_end_of_the_log_is_in_range_beside_one_that_lies_beyond() -> None:
+    ends = {name: np.array([100], np.int64) for name in ("end", "log_end")}
+    committed = np.array([[99], [100], [101]], np.int64)
+    found = lag_of(committed=committed, begin=np.array([30], np.int64), reset="earliest", **ends)
+    assert found.lag[:, 0].tolist() == [1, 0, 70]
+    assert found.out_of_range[:, 0].tolist() == [False, False, True]
+
+
 @given(
     records=st.sets(st.integers(0, 29)),
     committed=st.lists(st.integers(-1, 35), min_size=1, max_size=5),

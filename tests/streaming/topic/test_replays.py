@@ -13,7 +13,14 @@ from daemon.inspection.dead_letters import LetterVerdict, PartitionScan, classif
 from levelwind_testing.pipeline.coordinator_commands import Groups, owners, plan_of
 from levelwind_testing.pipeline.local_pipeline import OFFSETS, TOPICS, LocalPipeline, Message
 from levelwind_testing.pipeline.offsets_reference_codec import Golden, group_key
-from levelwind_testing.pipeline.scripted_log import RULE, SECOND, Story, compacted, lag
+from levelwind_testing.pipeline.scripted_log import (
+    OTHER,
+    RULE,
+    SECOND,
+    Story,
+    compacted,
+    lag,
+)
 from streaming.decoding import offset_commits
 from streaming.decoding.ingest import unreadable
 from streaming.messages.rows import Raw
@@ -194,6 +201,23 @@ def test_a_retried_commit_does_not_come_back_from_its_tombstone(
     installed.run()
     assert lag(installed.out)["committed"] == [-1, -1]
     assert [letter.verdict for letter in installed.classified()] in ([], [LetterVerdict.OUTDATED])
+
+
+def test_a_retried_commit_does_not_come_back_from_a_tombstone_that_its_topics_layout_follows(
+    installed: Installed,
+) -> None:
+    installed.log.commits(3, "g", "t", {0: 30}, topic_id=OTHER)
+    installed.run()
+    upgraded(installed)
+    stale = [letter.replay for letter in installed.classified() if letter.replay is not None]
+    assert len(stale) == 1
+    installed.log.forget("g", "t", 0, 4000)
+    installed.log.layout(5, "t", [["a"], ["b"]], topic_id=OTHER)
+    installed.log.sample(6, "t", [50, 50], topic_id=OTHER)
+    installed.run()
+    installed.ask_again(stale)
+    installed.run()
+    assert lag(installed.out)["committed"] == [-1, -1]
 
 
 def test_a_retry_that_another_tombstone_makes_unsure_is_made_again(installed: Installed) -> None:
