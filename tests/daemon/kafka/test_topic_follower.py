@@ -1,6 +1,7 @@
 """Reading levelwind's topics to their end, and following them."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 from confluent_kafka import Producer
@@ -33,6 +34,27 @@ def test_a_log_has_been_read_when_each_partition_has_passed_its_end():
     ends.reached("t", 0, 6)
     ends.reached("t", 1, 1)
     assert ends.done
+
+
+def test_what_was_handled_before_it_was_asked_for_is_called_back_without_another_record(log):
+    follower = TopicFollower(client_config={}, topics=Topics(), on_record=ignore, log=log)
+    for offset in (0, 1, 2):
+        follower._note(handled("t", offset))
+    called = []
+    follower.when_read({("t", 0): 3}, lambda: called.append("all of it"))
+    follower.when_read({("t", 0): 4}, lambda: called.append("more than there is"))
+    follower._call_back()
+    assert called == ["all of it"]
+
+
+def ignore(_record):
+    """Nobody looks at the records."""
+
+
+def handled(topic, offset):
+    return SimpleNamespace(
+        topic=lambda: topic, partition=lambda: 0, offset=lambda: offset, error=lambda: None
+    )
 
 
 def operator(group, at=1):

@@ -7,10 +7,12 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from assignors.protocol.topics import Topics
+from daemon.observer import held_commits
 from daemon.observer.cluster_probe import OFFSETS_TOPIC
 from daemon.observer.cluster_state import UNKNOWN
 from daemon.observer.held_commits import HELD_SECONDS, HeldCommit, HeldCommits, HeldPartition
 from levelwind_testing.kafka.kafka_wire import offsets_partition
+from levelwind_testing.pipeline.offsets_reference_codec import group_key
 
 
 def commit(offset, committed):
@@ -72,6 +74,35 @@ def test_a_coordinator_that_did_not_answer_for_the_sample_is_asked_for_no_group(
     held.sampled({}, {}, HELD_SECONDS + 1)
     assert held.effective(1, 0.1) == []  # nobody could be asked here
     assert held._partitions[0].unanswered
+
+
+def test_what_lies_behind_a_stable_end_is_read_once(held, monkeypatch):
+    for second in (0.0, HELD_SECONDS):
+        held.sampled({0: 10}, {0: 13}, second)
+    starts = []
+
+    def read_to_ends(_reader, asked, _timeout):
+        (start,) = asked.values()
+        starts.append(start)
+        for offset in range(start, 13):
+            yield (OFFSETS_TOPIC, 0), read_message(offset)
+        yield (OFFSETS_TOPIC, 0), None
+
+    monkeypatch.setattr(held_commits, "records_to_ends", read_to_ends)
+    monkeypatch.setattr(held, "_reader", lambda: None)
+    handed_on = [[one.offset for one in held.effective(1, 0.1)] for _ in range(3)]
+    assert starts == [10, 13, 13]
+    assert handed_on == [[10, 11, 12], [], []]
+
+
+def read_message(offset):
+    """A record about members of a group, which no transaction holds."""
+    return SimpleNamespace(
+        offset=lambda: offset,
+        timestamp=lambda: (1, 1000),
+        key=lambda: group_key("g"),
+        value=lambda: None,
+    )
 
 
 def ends(config, partition, level):

@@ -43,6 +43,12 @@ def test_what_was_found_holds_until_the_end_moves():
     assert after_read.sampled(11).data_end == UNKNOWN
 
 
+def test_records_that_came_after_the_sample_are_not_told_with_its_end():
+    tail = stood(10, STILL_SAMPLES).after_reading(range(2, 12), 0)
+    assert tail.data_end == 10
+    assert not tail.has_gaps
+
+
 def test_a_window_without_records_makes_the_next_one_larger_and_the_last_one_ends_the_search():
     tail = stood(100_000, STILL_SAMPLES)
     for window in WINDOWS:

@@ -1,0 +1,55 @@
+"""Transactions that the brokers end: whom the publisher blames."""
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from assignors.protocol.topics import Topics
+from daemon.errors import ClusterUnavailableError
+from daemon.kafka import publisher as module
+from daemon.kafka.publisher import Publisher, UnpublishableError
+from daemon.kafka.record_writer import OutgoingRecord
+
+RECORD = OutgoingRecord(topic="lw.assignments", key=b"k", value=b"v", partition=0)
+
+
+class EndingProducer:
+    """A producer whose every transaction is to be aborted, after it has reported its records."""
+
+    def __init__(self):
+        self.errors = []
+        """The error of the records of each transaction; None: they were delivered."""
+        self.delivered = []
+
+    def poll(self, _timeout):
+        """Nothing is to be logged."""
+
+    def begin_transaction(self):
+        self.delivered.clear()
+
+    def produce(self, *_arguments, on_delivery, **_options):
+        self.delivered.append(on_delivery)
+
+    def commit_transaction(self, _timeout):
+        error = self.errors.pop(0)
+        for delivered in self.delivered:
+            delivered(error and KafkaError(error), None)
+        raise KafkaException(KafkaError(KafkaError.NOT_ENOUGH_REPLICAS, txn_requires_abort=True))
+
+    def abort_transaction(self, _timeout):
+        self.delivered.clear()
+
+
+@pytest.fixture
+def producer(monkeypatch):
+    producer = EndingProducer()
+    monkeypatch.setattr(module.clients, "producer", lambda *_: producer)
+    return producer
+
+
+def test_a_record_is_blamed_for_the_end_of_its_own_transaction_alone(producer, log):
+    publisher = Publisher({}, Topics("lw."), log=log)
+    producer.errors = [KafkaError.MSG_SIZE_TOO_LARGE, None]
+    with pytest.raises(UnpublishableError, match="is refused"):
+        publisher.publish([RECORD])
+    with pytest.raises(ClusterUnavailableError, match="the transaction was aborted"):
+        publisher.publish([RECORD])
