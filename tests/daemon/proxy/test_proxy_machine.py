@@ -1,6 +1,7 @@
 """The proxy in one group: a modelled coordinator, members that come and go, and every mishap."""
 
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -421,6 +422,17 @@ def test_a_topic_that_grows_asks_for_a_rebalance_with_the_next_heartbeat(play):
     play.join(generation=4)
     given = [ConsumerAssignment.decode(raw).partitions for raw in play.last.assignments.values()]
     assert sorted(n for share in given for n in share.get("t", ())) == list(range(8))
+
+
+def test_a_topic_that_was_recreated_asks_for_a_rebalance_with_the_next_heartbeat(play):
+    play.lead()
+    play.layouts["t"] = replace(layout("t", 6), at=2)
+    play.wake()
+    assert isinstance(play.last, kafka.HeartbeatRequest), "the same topic"
+    play.answer(kafka.HeartbeatResponse(0))
+    play.layouts["t"] = replace(layout("t", 6), id="another id")
+    play.wake()
+    assert isinstance(play.last, kafka.JoinRequest)
 
 
 def test_a_cooperative_group_gets_what_moves_in_a_second_round(play):
