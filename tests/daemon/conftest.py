@@ -1,6 +1,7 @@
-"""Fixtures of the daemon's tests: a log that is kept, and topics for one test on the cluster."""
+"""Fixtures of the daemon's tests: a log that is kept, topics of one test, and a broker to kill."""
 
-import time
+from contextlib import contextmanager
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -9,6 +10,14 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from assignors.protocol.topics import Topics
 from daemon.kafka.topic_setup import ensure_topics
 from daemon.kafka.topic_specs import TopicSettings
+from deploy.cluster import Cluster
+from levelwind_testing.waiting import wait_until
+
+AUTHORIZER = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "allow.everyone.if.no.acl.found": "true",
+}
+CREATING = {"auto.create.topics.enable": "true"}
 
 
 class RecordedLog:
@@ -40,6 +49,32 @@ def client_config(cluster):
     return {"bootstrap.servers": cluster.bootstrap}
 
 
+@pytest.fixture(scope="session")
+def own_cluster():
+    """One broker that a test may kill, if it starts it again, for the tests of one process.
+
+    It checks rights, of which everybody has all while there is no rule for what is asked, and
+    creates each topic that somebody writes to.
+    """
+    with Cluster.start(1, settings=AUTHORIZER | CREATING) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def killed(own_cluster):
+    """Kills the broker of `own_cluster` for the length of a block: `with killed():`."""
+
+    @contextmanager
+    def killed():
+        own_cluster.kill(1)
+        try:
+            yield
+        finally:
+            own_cluster.start_broker(1)
+
+    return killed
+
+
 @pytest.fixture
 def topics(client_config, fresh, log):
     """Levelwind's topics, under a prefix of this test."""
@@ -62,7 +97,10 @@ def kafka(client_config):
     def create(name, partitions=1, replication=1, **config):
         admin.list_topics(timeout=10)
         admin.create_topics([NewTopic(name, partitions, replication, config=config)])[name].result()
-        eventually(lambda: all(leaders(client, name) == partitions for client in each))
+        wait_until(
+            f"leaders of {name} at each broker",
+            lambda: all(leaders(client, name) == partitions for client in each),
+        )
 
     def leaders(client, name):
         topic = client.list_topics(timeout=10).topics.get(name)
@@ -70,22 +108,15 @@ def kafka(client_config):
 
     def delete(name):
         admin.delete_topics([name])[name].result()
-        eventually(
-            lambda: not any(name in client.list_topics(timeout=10).topics for client in each)
+        wait_until(
+            f"end of {name} at each broker",
+            lambda: not any(name in client.list_topics(timeout=10).topics for client in each),
         )
 
     return SimpleNamespace(admin=admin, create=create, delete=delete)
 
 
-def eventually(holds, within=30.0):
-    """Wait until something holds; a test that fails here would wait for ever."""
-    until = time.monotonic() + within
-    while not (answer := holds()):
-        assert time.monotonic() < until, "it never came about"
-        time.sleep(0.02)
-    return answer
-
-
-@pytest.fixture(name="eventually")
-def _eventually():
-    return eventually
+@pytest.fixture
+def eventually():
+    """Waits until something holds, and returns it: `eventually(lambda: records)`."""
+    return partial(wait_until, "event that the test awaits")

@@ -20,6 +20,7 @@ from daemon.service.metrics import Metrics
 from levelwind_testing.page.api_client import TOKEN, ApiClient, wait_until_served
 from levelwind_testing.page.scripted_groups import ScriptedGroup, ScriptedInstallation
 from levelwind_testing.page.served_page import ServedPage
+from levelwind_testing.waiting import wait_until
 
 
 def start(**section):
@@ -130,10 +131,8 @@ def test_a_renewed_certificate_serves_new_connections_and_a_broken_one_none(
             return False
 
     def logged(*expected):
-        until = time.monotonic() + 10
-        while log.names != [f"http.certificate_{event}" for event in expected]:
-            assert time.monotonic() < until, log.events
-            time.sleep(0.05)
+        names = [f"http.certificate_{event}" for event in expected]
+        wait_until(f"log of {names}", lambda: log.names == names, shown=lambda: log.events)
 
     try:
         client = ApiClient(served.url, ssl.create_default_context(cafile=first))
@@ -197,7 +196,7 @@ def test_an_open_stream_ends_with_the_server_in_good_order(caplog):
 
 def test_streams_are_counted_and_bounded(served, client, monkeypatch, eventually):
     streams = served.server._streams
-    eventually(lambda: streams.open == 0, within=60)
+    eventually(lambda: streams.open == 0)
     monkeypatch.setattr("daemon.api.event_stream.MOST_STREAMS", 1)
     with closing(_events(served)) as events:
         next(events)
@@ -205,7 +204,7 @@ def test_streams_are_counted_and_bounded(served, client, monkeypatch, eventually
         assert refused.status == 503
         assert refused.document == {"error": "too many streams are open"}
         assert streams.open == 1
-    eventually(lambda: streams.open == 0, within=60)
+    eventually(lambda: streams.open == 0)
 
 
 def test_neither_a_token_nor_its_hash_is_ever_returned(client):

@@ -22,7 +22,7 @@ from daemon.kafka.topic_specs import (
     expected_topics,
     refusal,
 )
-from deploy.cluster import Cluster
+from levelwind_testing.security.printed_rights import granted
 
 
 @pytest.fixture
@@ -149,34 +149,24 @@ def test_the_offsets_topic_is_there_for_who_asks_for_it(client_config, fresh):
     assert ensure_offsets_topic(client_config, TopicSettings(), fresh("probe")) == 4
 
 
-@pytest.fixture
-def guarded():
-    """A cluster of one broker that checks rights; without a rule, everything is allowed."""
-    rules = {
-        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-        "allow.everyone.if.no.acl.found": "true",
-    }
-    with Cluster.start(1, settings=rules) as cluster:
-        yield (
-            AdminClient({"bootstrap.servers": cluster.bootstrap}),
-            {"bootstrap.servers": cluster.bootstrap},
-        )
-
-
 @pytest.mark.integration
-def test_who_may_create_nothing_is_told_what_to_ask_for(guarded, log):
-    admin, client_config = guarded
+def test_who_may_create_nothing_is_told_what_to_ask_for(own_cluster, fresh, log):
+    client_config = {"bootstrap.servers": own_cluster.bootstrap}
+    prefix = fresh("lw") + "."
     rules = [
         rule(ResourceType.BROKER, "kafka-cluster", AclOperation.ALL, AclPermissionType.ALLOW),
         rule(ResourceType.BROKER, "kafka-cluster", AclOperation.CREATE, AclPermissionType.DENY),
-        rule(ResourceType.TOPIC, "lw.", AclOperation.DESCRIBE, AclPermissionType.ALLOW),
+        rule(ResourceType.TOPIC, prefix, AclOperation.DESCRIBE, AclPermissionType.ALLOW),
     ]
-    for answer in admin.create_acls(rules).values():
-        answer.result()
-    with pytest.raises(ClusterUnavailableError) as refused:
-        ensure_topics(client_config, Topics("lw."), TopicSettings(timeout=10), log)
+    with (
+        granted(AdminClient(client_config), rules),
+        pytest.raises(ClusterUnavailableError) as refused,
+    ):
+        ensure_topics(client_config, Topics(prefix), TopicSettings(timeout=10), log)
     assert str(refused.value).count("kafka-topics.sh --create") == len(TOPIC_KINDS)
-    assert "--topic lw.assignments --partitions 4 --replication-factor 1" in str(refused.value)
+    assert f"--topic {prefix}assignments --partitions 4 --replication-factor 1" in str(
+        refused.value
+    )
 
 
 def rule(kind, name, operation, permission):

@@ -12,53 +12,52 @@ from daemon.kafka.topic_setup import ensure_topics
 from daemon.kafka.topic_specs import TopicSettings
 from daemon.observer.observer import Observer
 from daemon.observer.settings import ObserverSettings
-from deploy.cluster import Cluster
 
 pytestmark = pytest.mark.integration
 
 
-def test_all_go_on_after_the_brokers_were_away_and_each_says_so_once(log, eventually):
-    topics = Topics("lw.")
+def test_all_go_on_after_the_brokers_were_away_and_each_says_so_once(
+    own_cluster, killed, fresh, log, eventually
+):
+    topics = Topics(fresh("lw") + ".")
 
     def operator(group):
         record = OperatorRecord(group=group, at=1, by="me", action="rebalance", reason="")
         key, value = encode(record)
         return OutgoingRecord(topic=topics.control, key=key, value=value, partition=0)
 
-    with Cluster.start(1) as cluster:
-        client_config = {"bootstrap.servers": cluster.bootstrap}
-        ensure_topics(client_config, topics, TopicSettings(), log)
-        publisher = Publisher(client_config, topics, timeout=3.0, log=log)
-        eventually(lambda: _tried(publisher.init))
-        records = []
-        reader = TopicFollower(
-            client_config=client_config,
-            topics=topics,
-            kinds=("control",),
-            on_record=records.append,
-            log=log,
-        )
-        reader.start()
-        observer = Observer(client_config, topics, ObserverSettings(timeout=1.0), log)
-        eventually(lambda: observer.tick_metadata() or observer._state)
-        publisher.publish([operator("before")])
-        eventually(lambda: len(records) == 1)
+    client_config = {"bootstrap.servers": own_cluster.bootstrap}
+    ensure_topics(client_config, topics, TopicSettings(), log)
+    publisher = Publisher(client_config, topics, timeout=3.0, log=log)
+    eventually(lambda: _tried(publisher.init))
+    records = []
+    reader = TopicFollower(
+        client_config=client_config,
+        topics=topics,
+        kinds=("control",),
+        on_record=records.append,
+        log=log,
+    )
+    reader.start()
+    observer = Observer(client_config, topics, ObserverSettings(timeout=1.0), log)
+    eventually(lambda: observer.tick_metadata() or observer._state)
+    publisher.publish([operator("before")])
+    eventually(lambda: len(records) == 1)
 
-        log.events.clear()
-        cluster.kill(1)
+    log.events.clear()
+    with killed():
         with pytest.raises(ClusterUnavailableError):
             publisher.publish([operator("during")])
         eventually(lambda: log.of("topic_reader.unreachable"))
         eventually(lambda: observer.tick_metadata() or log.of("observer.unreachable"))
         observer.tick_metadata()
 
-        cluster.start_broker(1)
-        eventually(lambda: _tried(lambda: publisher.publish([operator("after")])), within=60)
-        eventually(lambda: records[-1].record.group == "after", within=60)
-        eventually(lambda: observer.tick_metadata() or log.of("observer.resumed"), within=60)
-        publisher.close()
-        reader.stop()
-        observer.close()
+    eventually(lambda: _tried(lambda: publisher.publish([operator("after")])))
+    eventually(lambda: records[-1].record.group == "after")
+    eventually(lambda: observer.tick_metadata() or log.of("observer.resumed"))
+    publisher.close()
+    reader.stop()
+    observer.close()
 
     # What was under way is either there once, in its order, or not at all.
     assert [item.record.group for item in records] in (

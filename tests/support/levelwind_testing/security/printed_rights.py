@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-import time
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,7 @@ from confluent_kafka.admin import (
 )
 
 from daemon.cli.main import main
+from levelwind_testing.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -75,14 +76,38 @@ def _bindings(line: str) -> Iterator[AclBinding]:
 
 
 def grant(admin: AdminClient, bindings: Sequence[AclBinding]) -> None:
-    """Grant rights."""
+    """Grant rights, and wait until the broker that answers has read them."""
     for answer in admin.create_acls(list(bindings)).values():
         answer.result(30)
+    for binding in bindings:
+        wait_until(f"right {binding}", lambda each=binding: _listed(admin, each))
+
+
+@contextmanager
+def granted(admin: AdminClient, bindings: Sequence[AclBinding]) -> Iterator[None]:
+    """Rights for the length of a block."""
+    grant(admin, bindings)
+    try:
+        yield
+    finally:
+        for binding in reversed(bindings):
+            revoke(admin, binding)
 
 
 def revoke(admin: AdminClient, binding: AclBinding) -> None:
-    """Take one right away."""
-    rule = AclBindingFilter(
+    """Take one right away, and wait until the broker that answers has read that."""
+    (answer,) = admin.delete_acls([_filter(binding)]).values()
+    assert len(answer.result(30)) == 1
+    wait_until(f"end of the right {binding}", lambda: not _listed(admin, binding))
+
+
+def _listed(admin: AdminClient, binding: AclBinding) -> bool:
+    """Whether a broker knows a right: it lists what it checks requests against."""
+    return bool(admin.describe_acls(_filter(binding)).result(30))
+
+
+def _filter(binding: AclBinding) -> AclBindingFilter:
+    return AclBindingFilter(
         binding.restype,
         binding.name,
         binding.resource_pattern_type,
@@ -91,9 +116,6 @@ def revoke(admin: AdminClient, binding: AclBinding) -> None:
         binding.operation,
         binding.permission_type,
     )
-    (answer,) = admin.delete_acls([rule]).values()
-    assert len(answer.result(30)) == 1
-    time.sleep(0.2)  # the brokers apply it once they have read it
 
 
 @dataclass(frozen=True, slots=True)
