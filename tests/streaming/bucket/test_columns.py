@@ -333,6 +333,15 @@ def test_owners_of_a_group_whose_plan_dropped_its_only_topic_have_no_load() -> N
     assert triggers(out) == []
 
 
+def test_samples_after_a_clock_that_was_set_back_raise_a_trigger_as_before() -> None:
+    story, pipeline = settled()
+    story.sample(100, "t", [100] * PARTITIONS)
+    for second in range(10, 16):
+        story.sample(second, "t", [1000, 100, 1000])
+    raised = triggers(run(story, pipeline, batches=range(len(story.messages))))
+    assert sorted(json.loads(key)[1] for key, _ in raised) == NAMES
+
+
 # -- what a batch costs
 
 
