@@ -12,8 +12,8 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from levelwind_testing.kafka.managed_consumers import eventually
 from levelwind_testing.security.secure_brokers import secure_brokers
+from levelwind_testing.waiting import wait_until
 
 pytestmark = pytest.mark.integration
 
@@ -59,7 +59,7 @@ def test_a_user_may_do_what_an_acl_allows_and_nothing_else(brokers, fresh, kind)
             return False
         return True
 
-    eventually(created, 30)  # a rule reaches one broker after the other
+    wait_until("right to create", created)  # a rule reaches one broker after the other
 
 
 @pytest.mark.parametrize("settings", [{}, {"security.protocol": "ssl"}])

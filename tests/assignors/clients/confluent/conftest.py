@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from itertools import chain
 from threading import Event, Lock, Thread
 
@@ -10,6 +9,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from assignors import boot_clock
 from assignors.boot_clock import boot_seconds as clock
 from assignors.clients.confluent import ManagedConsumer
 from assignors.handover.ledger import Incarnation, Ledger
@@ -26,7 +26,9 @@ from assignors.protocol.records import (
 )
 from assignors.protocol.records.cutting import cut
 from assignors.protocol.topics import Topics, partition_for
+from levelwind_testing.kafka.jumping_clock import JumpingClock
 from levelwind_testing.kafka.managed_consumers import initialise
+from levelwind_testing.waiting import wait_until
 
 TIMERS = Timers().scaled(0.25)
 
@@ -45,14 +47,24 @@ def _make_topics(bootstrap, sizes, config):
     ).values():
         result.result(30)
     # A broker answers a create before all of them know the leaders.
-    deadline = time.monotonic() + 30
-    while any(
-        p.leader < 0 or t.error
-        for t in (admin.list_topics(n, timeout=10).topics[n] for n in sizes)
-        for p in t.partitions.values()
-    ):
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    wait_until(
+        f"leaders of {', '.join(sizes)}",
+        lambda: (
+            not any(
+                p.leader < 0 or t.error
+                for t in (admin.list_topics(n, timeout=10).topics[n] for n in sizes)
+                for p in t.partitions.values()
+            )
+        ),
+    )
+
+
+@pytest.fixture
+def boot(monkeypatch):
+    """The boot clock of the members and the planner in this process, which a test lets jump."""
+    jumping = JumpingClock()
+    monkeypatch.setattr(boot_clock, "time", jumping)
+    return jumping
 
 
 def planner_time():
@@ -68,7 +80,7 @@ def topic(cluster, fresh, make_topics):
 
 
 @pytest.fixture
-def make_consumer(cluster, topic):
+def make_consumer(cluster, topic, boot):
     """Make a consumer for a planner: `make_consumer(planner, "i0", **settings)`."""
     consumers = []
 
@@ -92,6 +104,7 @@ def make_consumer(cluster, topic):
         return consumers[-1]
 
     yield make
+    boot.go_on()
     for consumer in consumers:
         consumer.close()
 
@@ -235,7 +248,7 @@ class ScriptedPlanner(Thread):
 
 
 @pytest.fixture
-def plan(cluster, fresh, make_topics):
+def plan(cluster, fresh, make_topics, boot):
     """Start a planner: `plan(share, group=group)`.
 
     The planner has topics under its own prefix, and by default a group of its own.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from threading import Event
 
 import pytest
 from confluent_kafka import TopicPartition
@@ -32,14 +33,20 @@ def make_async(cluster, topic):
     return make
 
 
-def test_cancelled_polls_lose_no_record_and_commit_none(cluster, topic, plan, make_async):
+def test_cancelled_polls_lose_no_record_and_commit_none(
+    cluster, topic, plan, make_async, monkeypatch
+):
     planner = plan(spread(topic))
     values = []
 
     async def work():
         async with make_async(planner) as consumer:
+            poll, begun = consumer._consumer.poll, Event()
+            monkeypatch.setattr(
+                consumer._consumer, "poll", lambda timeout: begun.set() or poll(timeout)
+            )
             waiting = asyncio.create_task(consumer.poll())
-            await asyncio.sleep(0.1)
+            await asyncio.to_thread(begun.wait)
             waiting.cancel()
             for number in range(200):
                 if number == 20:

@@ -6,7 +6,6 @@ import logging
 import signal
 import subprocess
 import sys
-import time
 from threading import Event, Thread
 
 import pytest
@@ -19,11 +18,11 @@ from assignors.protocol.topics import Topics, partition_for
 from levelwind_testing.kafka.managed_consumers import (
     PollingApplication,
     committed,
-    eventually,
     poll_until,
     produce,
     spread,
 )
+from levelwind_testing.waiting import wait_until
 
 pytestmark = pytest.mark.integration
 TIMERS = Timers().scaled(0.25)
@@ -63,33 +62,42 @@ def test_partitions_move_between_three_members_without_a_record_lost_or_a_second
     planner, journal = plan(spread(topic)), []
     workers = [work(make_consumer(planner, "i0", journal=journal.append))]
     produce(cluster, topic, [(n % 6, f"a{n}") for n in range(300)])
-    eventually(lambda: len(workers[0].seen) >= 300)
+    wait_until("300 records", lambda: len(workers[0].seen) >= 300)
     workers.append(work(make_consumer(planner, "i1", journal=journal.append)))
     workers.append(work(make_consumer(planner, "i2", journal=journal.append)))
-    for batch in range(20):
-        produce(cluster, topic, [(n % 6, f"b{batch}.{n}") for n in range(30)])
-        time.sleep(0.1)
-    eventually(lambda: planner.ledger.settled and len(planner.live) == 3)
-    everything = {f"a{n}" for n in range(300)} | {
-        f"b{batch}.{n}" for batch in range(20) for n in range(30)
-    }
-    eventually(lambda: {value for worker in workers for _, value in worker.seen} == everything)
+    everything = {f"a{n}" for n in range(300)}
+    batches = 0
+
+    def settled_under_traffic():
+        nonlocal batches
+        records = [(n % 6, f"b{batches}.{n}") for n in range(30)]
+        produce(cluster, topic, records)
+        batches += 1
+        everything.update(value for _, value in records)
+        return batches >= 20 and planner.ledger.settled and len(planner.live) == 3
+
+    wait_until("three owners", settled_under_traffic)
+    wait_until(
+        "last record",
+        lambda: {value for worker in workers for _, value in worker.seen} == everything,
+    )
     owners = check_one_owner_at_a_time(journal)
     assert [owners[p] for p in range(6)] == ["i0", "i1", "i2", "i0", "i1", "i2"]
     epoch = planner.ledger.epoch
     workers[1].stop()
-    eventually(lambda: planner.ledger.settled and planner.ledger.epoch > epoch)
-    eventually(
+    wait_until("two owners", lambda: planner.ledger.settled and planner.ledger.epoch > epoch)
+    wait_until(
+        "six owned partitions",
         lambda: (
             sum(line.event == "gained" for line in journal)
             - sum(line.event == "released" for line in journal)
             == 6
-        )
+        ),
     )
     for worker in workers:
         worker.stop()
     assert check_one_owner_at_a_time(journal) == {}
-    assert committed(cluster, planner.group, topic) == dict.fromkeys(range(6), 150)
+    assert committed(cluster, planner.group, topic) == dict.fromkeys(range(6), 50 + 5 * batches)
     # Across a hand-over, only records that were not yet committed are delivered again.
     again = sum(len(worker.seen) for worker in workers) - len(everything)
     assert again < 50
@@ -105,9 +113,13 @@ def test_a_partition_is_granted_only_after_its_owner_has_let_it_go(
         Event(),
     )
 
+    def heartbeats():
+        return sum(isinstance(r, MemberRecord) and r.instance == "i1" for r in planner.records)
+
     def slow(_consumer, partitions):
         assert partitions
-        time.sleep(1.5)
+        before = heartbeats()
+        wait_until("two heartbeats of the next owner", lambda: heartbeats() >= before + 2)
         released.set()
 
     first = make_consumer(planner, "i0", journal=journal.append, on_revoke=slow)
@@ -191,8 +203,9 @@ def test_a_batch_is_what_was_asked_for(cluster, topic, plan, make_consumer):
     produce(cluster, topic, [(n % 6, n) for n in range(50)])
     consumer = make_consumer(planner, "i0")
     poll_until(consumer, len)
-    assert len(consumer.consume(40, 20)) == 40
-    assert len(consumer.consume(40, 1)) == 9
+    assert len(consumer.consume(40, 60)) == 40
+    consumer._owned.fetched.fetch(9, 60)
+    assert len(consumer.consume(40, 0.1)) == 9
 
 
 def test_without_a_commit_latest_means_the_same_offset_to_the_next_owner(
@@ -209,7 +222,7 @@ def test_without_a_commit_latest_means_the_same_offset_to_the_next_owner(
 
 
 def test_a_killed_member_is_evicted_and_its_successor_under_the_same_name_waits(
-    cluster, topic, plan, make_consumer
+    cluster, topic, plan, make_consumer, boot
 ):
     planner, journal = plan(spread(topic)), []
     script = f"""
@@ -238,6 +251,8 @@ while True:
         process.stdout.close()
     produce(cluster, topic, [(2, "later")])
     consumer = make_consumer(planner, "i0", journal=journal.append)
+    poll_until(consumer, lambda _: planner.evictions)
+    boot.pass_for(consumer, TIMERS.grant, lambda: consumer.consume(0, 0))
     assert poll_until(consumer, len) == ["later"]
     assert consumer.incarnation != dead
     read_back = next(at for at in planner.evictions.values())
@@ -254,7 +269,7 @@ def test_a_subscriber_under_the_same_group_is_logged_as_an_error(
     stray = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": planner.group})
     stray.subscribe([topic])
     try:
-        eventually(lambda: stray.poll(0.1) is None and stray.assignment())
+        wait_until("assignment", lambda: stray.poll(0.1) is None and stray.assignment(), pause=0)
         with pytest.raises(StraySubscriberError, match="stop it, or give it a group of its own"):
             consumer.commit(asynchronous=False)
         with caplog.at_level(logging.ERROR):
@@ -264,20 +279,22 @@ def test_a_subscriber_under_the_same_group_is_logged_as_an_error(
 
 
 def test_an_application_that_does_not_poll_loses_its_partitions_and_joins_again(
-    cluster, topic, plan, make_consumer
+    cluster, topic, plan, make_consumer, boot, caplog
 ):
     planner, lost = plan(spread(topic)), []
     consumer = make_consumer(
         planner,
         "i0",
-        {"max.poll.interval.ms": 1500},
+        {"max.poll.interval.ms": 3000},
         on_lost=lambda _, topic_partitions: lost.append(len(topic_partitions)),
     )
     poll_until(consumer, lambda _: consumer.assignment())
     former_incarnation = consumer.incarnation
     produce(cluster, topic, [(0, "a")])
     poll_until(consumer, len)
-    eventually(lambda: consumer.phase is Phase.LOST)
+    boot.jump(3.1)
+    wait_until("loss", lambda: consumer.phase is Phase.LOST)
+    assert "member.poll_overdue" in caplog.text
     with pytest.raises(NotOwnedError, match="lost"):
         consumer.commit(asynchronous=False)
     assert poll_until(consumer, len) == ["a"]
@@ -338,7 +355,7 @@ def test_a_failing_callback_does_not_keep_a_member_from_leaving(
         consumer.close()
     assert committed(cluster, planner.group, topic) == {0: 1}
     assert check_one_owner_at_a_time(journal) == {}
-    eventually(lambda: not planner.live)
+    wait_until("departure", lambda: not planner.live)
     assert planner.evictions == {}
 
 
@@ -365,17 +382,19 @@ def test_what_is_given_up_in_close_may_be_committed_in_the_callback(
 
 
 def test_a_member_without_time_to_leave_announces_nothing_and_is_evicted(
-    cluster, topic, plan, make_consumer, caplog
+    cluster, topic, plan, make_consumer, caplog, boot
 ):
     planner = plan(spread(topic))
     consumer = make_consumer(planner, "i0")
     poll_until(consumer, lambda _: consumer.assignment())
     consumer.close(timeout=0)
+    boot.jump(TIMERS.dead_after)
     assert "member.close_timed_out" in caplog.text
-    eventually(
+    wait_until(
+        "eviction",
         lambda: (
             [incarnation.incarnation for incarnation in planner.evictions] == [consumer.incarnation]
-        )
+        ),
     )
 
 

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import time
-from threading import Thread
+from threading import Event, Thread
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-from assignors.clients.confluent import NotOwnedError
+from assignors.clients.confluent import NotOwnedError, Phase
 from assignors.clients.confluent.reading import assignments_reader
 from assignors.handover.timers import Timers
 from assignors.protocol.records import MemberAssignment, MemberRecord, cutting, encode
 from assignors.protocol.topics import partition_for
 from levelwind_testing.kafka.managed_consumers import (
     committed,
-    eventually,
     poll_until,
     produce,
     spread,
 )
+from levelwind_testing.waiting import GENEROUS_SECONDS, wait_until
 
 pytestmark = pytest.mark.integration
 TIMERS = Timers().scaled(0.25)
@@ -48,7 +47,7 @@ def test_a_metadata_request_that_fails_is_no_topic_of_one_partition(
     while partition_for(group, 2) != 1:
         group = fresh("group")
     consumer = make_consumer(plan(spread(topic), group=group), "i0")
-    poll_until(consumer, lambda _: consumer.assignment(), 20)
+    poll_until(consumer, lambda _: consumer.assignment())
 
 
 @pytest.fixture
@@ -75,10 +74,10 @@ def test_a_batch_holds_no_records_of_an_earlier_grant(cluster, topic, moving, ma
     batches = []
     worker = Thread(target=lambda: batches.append(first.consume(1000, 15)))
     worker.start()
-    eventually(first.assignment)
-    eventually(lambda: len(first._owned.fetched) == 5)
+    wait_until("grant", first.assignment)
+    wait_until("five records", lambda: len(first._owned.fetched) == 5)
     moving.to("i1")
-    eventually(lambda: not first.assignment())
+    wait_until("revocation", lambda: not first.assignment())
     produce(cluster, topic, [(0, n) for n in range(5, 20)])
     poll_until(second, lambda values: len(values) == 20)
     second.commit(asynchronous=False)
@@ -99,7 +98,7 @@ def test_a_message_of_an_earlier_grant_can_be_neither_committed_nor_stored(
     first, second = (make_consumer(moving.planner, i, by_hand) for i in ("i0", "i1"))
     produce(cluster, topic, [(0, n) for n in range(20)])
     old = []
-    eventually(lambda: old.extend(first.consume(1, 0.1)) or len(old) == 18)
+    wait_until("18 records", lambda: old.extend(first.consume(1, 0.1)) or len(old) == 18, pause=0)
     moving.to("i1")
     polling = Thread(target=poll_until, args=(first, lambda _: second.assignment()))
     polling.start()
@@ -151,9 +150,9 @@ def test_librdkafka_drops_what_it_fetched_before_a_partition_was_unassigned(clus
     try:
         for start in range(10):
             consumer.incremental_assign([TopicPartition(topic, 0, start)])
-            offsets = [message.offset() for message in consumer.consume(3, 10)]
-            assert offsets == [start, start + 1, start + 2]
-            time.sleep(0.01 * (start % 3))
+            number = 3 + start % 3
+            offsets = [message.offset() for message in consumer.consume(number, 60)]
+            assert offsets == list(range(start, start + number))
             consumer.incremental_unassign([TopicPartition(topic, 0)])
             assert consumer.poll(0) is None
     finally:
@@ -161,32 +160,45 @@ def test_librdkafka_drops_what_it_fetched_before_a_partition_was_unassigned(clus
 
 
 def test_the_first_fetch_of_a_member_waits_for_no_scan_of_librdkafka(
-    cluster, topic, plan, make_consumer
+    cluster, topic, plan, make_consumer, monkeypatch
 ):
     """Without a lookup in advance it comes a second after the grant."""
     produce(cluster, topic, [(0, "a")])
-    granted = []
-    consumer = make_consumer(
-        plan(spread(topic)), "i0", on_assign=lambda *_: granted.append(time.monotonic())
-    )
+    planned = Event()
+
+    def share(live):
+        planned.wait(GENEROUS_SECONDS)
+        return spread(topic)(live)
+
+    consumer = make_consumer(plan(share), "i0")
+    noting = Noting(consumer._consumer)
+    monkeypatch.setattr(consumer._owned, "_consumer", noting)
+    poll_until(consumer, lambda _: noting.calls)
+    assert noting.calls == ["list_topics"], "the topic was looked up before any grant"
+    planned.set()
     assert poll_until(consumer, len) == ["a"]
-    assert time.monotonic() - granted[0] < 0.5
+    assert noting.calls.index("committed") < noting.calls.index("incremental_assign")
 
 
-def test_a_grant_that_cannot_be_started_is_reported(topic, plan, make_consumer, monkeypatch):
+def test_a_grant_that_cannot_be_started_is_reported(
+    topic, plan, make_consumer, monkeypatch, boot, caplog
+):
     planner = plan(spread(topic))
     consumer = make_consumer(planner, "i0")
+    refusing = Refusing(consumer._consumer)
+    monkeypatch.setattr(consumer._owned, "_consumer", refusing)
 
-    monkeypatch.setattr(consumer._owned, "_consumer", Refusing(consumer._consumer))
-    began = time.monotonic()
-
-    def nacks(_):
+    def nacks(_=None):
         records = [r for r in planner.records if isinstance(r, MemberRecord)]
         return [r.nack.code for r in records if r.nack is not None]
 
-    poll_until(consumer, nacks, 30)
-    assert nacks(0)[0] == "start-failed"
-    assert time.monotonic() - began >= TIMERS.start_timeout
+    poll_until(consumer, lambda _: refusing.refused)
+    boot.pass_for(consumer, TIMERS.start_timeout, lambda: consumer.consume(0, 0))
+    poll_until(consumer, nacks)
+    assert nacks()[0] == "start-failed"
+    [line] = [line for line in caplog.text.splitlines() if "member.grant_failed" in line]
+    assert float(line.partition("seconds=")[2].split()[0]) >= TIMERS.start_timeout
+    assert refusing.refused > 2, "it was tried again and again"
     starting = [r for r in planner.records if isinstance(r, MemberRecord) and r.starting]
     assert starting
     assert starting[0].starting == starting[0].owned
@@ -194,13 +206,14 @@ def test_a_grant_that_cannot_be_started_is_reported(topic, plan, make_consumer, 
 
 
 def test_a_callback_that_outlasts_the_poll_interval_costs_the_member_its_life(
-    cluster, topic, moving, make_consumer, caplog
+    cluster, topic, moving, make_consumer, caplog, boot
 ):
+    def overstay(consumer, _):
+        boot.jump(3.1)
+        wait_until("loss", lambda: consumer.phase is Phase.LOST)
+
     consumer = make_consumer(
-        moving.planner,
-        "i0",
-        {"max.poll.interval.ms": 1500},
-        on_revoke=lambda *_: time.sleep(3),
+        moving.planner, "i0", {"max.poll.interval.ms": 3000}, on_revoke=overstay
     )
     produce(cluster, topic, [(0, "a")])
     poll_until(consumer, len)
@@ -210,7 +223,7 @@ def test_a_callback_that_outlasts_the_poll_interval_costs_the_member_its_life(
     assert "member.poll_overdue" in caplog.text
     assert committed(cluster, moving.planner.group, topic) == {}
     announced = [r for r in moving.planner.records if isinstance(r, MemberRecord)]
-    assert {record.max_poll_interval_ms for record in announced} == {1500}
+    assert {record.max_poll_interval_ms for record in announced} == {3000}
     assert {(record.hold_ms, record.commit_ms) for record in announced} == {(5000, 3000)}
 
 
@@ -263,13 +276,27 @@ def test_an_assignment_in_shards_is_followed(cluster, topic, plan, make_consumer
     )
 
 
+class Noting:
+    """A real consumer, and the names of what it was asked for."""
+
+    def __init__(self, consumer):
+        self._consumer = consumer
+        self.calls = []
+
+    def __getattr__(self, name):
+        self.calls.append(name)
+        return getattr(self._consumer, name)
+
+
 class Refusing:
     """A real consumer, but the brokers refuse to tell the group's commits."""
 
     def __init__(self, consumer):
         self._consumer = consumer
+        self.refused = 0
 
     def committed(self, *_args, **_options):
+        self.refused += 1
         raise KafkaException(KafkaError(KafkaError.GROUP_AUTHORIZATION_FAILED))
 
     def __getattr__(self, name):

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from threading import Thread
 
 import pytest
@@ -17,13 +16,14 @@ from assignors.clients.confluent import NotOwnedError, Phase
 from assignors.clients.confluent.reading.assignments_reader import EndReached, RecordRead
 from assignors.handover.timers import Timers
 from assignors.protocol.records import MemberRecord
+from levelwind_testing.kafka.jumping_clock import step_of
 from levelwind_testing.kafka.managed_consumers import (
     committed,
-    eventually,
     poll_until,
     produce,
     spread,
 )
+from levelwind_testing.waiting import GENEROUS_SECONDS, wait_until
 
 pytestmark = pytest.mark.integration
 TIMERS = Timers().scaled(0.25)
@@ -69,6 +69,7 @@ class Reading:
     """The consumer's reading of the assignments, which a test holds up."""
 
     def __init__(self, cluster, consumer):
+        self._consumer = consumer
         self._reader = consumer._follower._reader
         self._cluster = cluster
         self._post = self._reader._post
@@ -83,6 +84,14 @@ class Reading:
             partition.topic, key=b'["planner"]', value=b"{}", partition=partition.partition
         )
         assert producer.flush(10) == 0
+
+    def be_suspended(self, boot):
+        """Let time pass, in which the member announces itself, until its lease is near its end."""
+        consumer = self._consumer
+        boot.stop()
+        while consumer.phase is Phase.ACTIVE:
+            wait_until("announcement", announced_since(consumer, boot.jump(step_of(consumer))))
+        assert consumer.phase is Phase.SUSPENDED
 
     def go_on(self):
         self._reader._post = self._post
@@ -101,29 +110,37 @@ def reading(cluster, consumer):
     return Reading(cluster, consumer)
 
 
-def test_a_dead_planner_ends_no_lease(cluster, topic, consumer):
+def test_a_dead_planner_ends_no_lease(cluster, topic, consumer, boot):
     consumer.planner.stop()
-    until = time.monotonic() + 2 * TIMERS.hold
-    poll_until(consumer, lambda _: time.monotonic() > until)
+    boot.pass_for(consumer, 2 * TIMERS.hold, lambda: consumer.consume(0, 0))
     assert consumer.phase is Phase.ACTIVE
     assert TIMERS.guard < consumer.lease_remaining() <= TIMERS.hold
     produce(cluster, topic, [(0, "second")])
     assert poll_until(consumer, len) == ["second"]
 
 
-def test_a_member_that_can_write_but_not_read_is_lost(cluster, topic, consumer, reading, caplog):
+def test_a_member_that_can_write_but_not_read_is_lost(
+    cluster, topic, consumer, reading, boot, caplog
+):
     lost = consumer.incarnation
     reading.hold_up()
     produce(cluster, topic, [(0, "never handed out by this life")])
-    eventually(lambda: consumer.phase is Phase.SUSPENDED)
+    reading.be_suspended(boot)
     assert 0 < consumer.lease_remaining() <= TIMERS.guard
-    while consumer.phase is Phase.SUSPENDED:
-        assert consumer.poll(0.05) is None
+
+    def fetched():
+        assert consumer.poll(0) is None
+        return len(consumer._owned.fetched)
+
+    wait_until("record that is kept back", fetched)
+    boot.jump(consumer.lease_remaining() + 0.001)
     assert consumer.lease_remaining() == 0
+    wait_until("loss", lambda: consumer.phase is Phase.LOST)
     with pytest.raises(NotOwnedError, match="lost"):
         consumer.commit(offsets=[TopicPartition(topic, 0, 1)], asynchronous=False)
     with pytest.raises(NotOwnedError, match="lost"):
         consumer.fencing_token(TopicPartition(topic, 0))
+    boot.go_on()
     with caplog.at_level(logging.WARNING):
         poll_until(consumer, lambda _: consumer.incarnation != lost)
     assert "reason=lease_over" in caplog.text
@@ -134,36 +151,49 @@ def test_a_member_that_can_write_but_not_read_is_lost(cluster, topic, consumer, 
     assert poll_until(consumer, len)[0] in ("first", "never handed out by this life")
 
 
-def test_a_member_that_can_read_but_not_write_is_lost(cluster, topic, consumer):
+def test_a_member_that_can_read_but_not_write_is_lost(cluster, topic, consumer, boot):
     announcer, lost = consumer._follower._announcer, consumer.incarnation
     working = announcer._producer
     announcer._producer = Producer(
         {"bootstrap.servers": "127.0.0.1:1", "message.timeout.ms": 1000, "log_level": 0}
     )
     produce(cluster, topic, [(0, "second")])
-    time.sleep(TIMERS.hold)
-    assert consumer.phase is Phase.LOST
+    boot.stop()
+    while consumer.phase is not Phase.LOST:
+        wait_until("read to the end", read_since(consumer, boot.jump(step_of(consumer))))
     assert consumer.poll(0) is None
+    boot.go_on()
     announcer._producer = working
+    poll_until(consumer, lambda _: consumer.incarnation != lost)
+    boot.pass_for(consumer, TIMERS.grant, lambda: consumer.consume(0, 0))
     poll_until(consumer, lambda _: consumer.incarnation != lost and consumer.assignment())
 
 
 def test_a_suspended_member_keeps_what_it_fetched_and_goes_on_once_it_is_renewed(
-    cluster, topic, consumer, reading
+    cluster, topic, consumer, reading, boot, monkeypatch
 ):
     incarnation, numbers = consumer.incarnation, list(range(50))
+    consumer.planner.stop()  # the clock stands still below: it shall evict nobody
     reading.hold_up()
-    eventually(lambda: consumer.phase is Phase.SUSPENDED)
+    reading.be_suspended(boot)
     produce(cluster, topic, [(0, number) for number in numbers])
-    assert consumer.consume(50, 0.4) == []
-    assert len(consumer._owned.fetched) > 0
+
+    def fetched():
+        assert consumer.consume(50, 0) == []
+        return len(consumer._owned.fetched)
+
+    wait_until("records that are kept back", fetched)
+    serve, served = consumer._owned.serve, []
+    monkeypatch.setattr(consumer._owned, "serve", lambda *args: (served.append(args), serve(*args)))
     waiting = Thread(target=consumer.commit, kwargs={"asynchronous": False}, daemon=True)
     waiting.start()
-    waiting.join(0.2)
+    wait_until("commit that waits", lambda: len(served) > 5)
     assert waiting.is_alive(), "a commit near the end of the lease waits"
     assert committed(cluster, consumer.group, topic) == {}
     reading.go_on()
-    waiting.join(10)
+    wait_until("renewal", lambda: consumer.phase is Phase.ACTIVE)
+    boot.go_on()
+    waiting.join(GENEROUS_SECONDS)
     assert not waiting.is_alive()
     assert committed(cluster, consumer.group, topic) == {0: 1}
     assert poll_until(consumer, lambda values: len(values) == 50) == list(map(str, numbers))
@@ -183,7 +213,7 @@ def test_a_process_that_was_stopped_past_its_lease_hands_out_and_commits_nothing
     output = Thread(target=lambda: lines.extend(iter(process.stdout.readline, "")), daemon=True)
     output.start()
     try:
-        eventually(lambda: len(lines) == 300)
+        wait_until("300 records", lambda: len(lines) == 300)
         assert os.waitid(os.P_PID, process.pid, os.WSTOPPED).si_status == signal.SIGSTOP
         produce(cluster, topic, [(n % 6, n) for n in range(600, 6000)])
         second = make_consumer(planner, "i1")
@@ -193,8 +223,8 @@ def test_a_process_that_was_stopped_past_its_lease_hands_out_and_commits_nothing
         second.commit(asynchronous=False)
         assert committed(cluster, planner.group, topic) == dict.fromkeys(range(6), 1000)
         process.send_signal(signal.SIGCONT)
-        until = time.monotonic() + TIMERS.hold
-        poll_until(second, lambda _: time.monotonic() > until)
+        # Its next life announces itself again and again: what the stopped one did lies behind.
+        poll_until(second, lambda _: len(announced_by_next_life(planner, "i0")) >= 3)
     finally:
         process.kill()
         process.wait()
@@ -219,5 +249,18 @@ def test_a_later_owner_has_a_higher_token(cluster, topic, consumer, make_consume
         consumer.fencing_token(partition)
 
 
+def announced_since(consumer, moment):
+    return lambda: consumer._follower.lease.announced_at >= moment
+
+
+def read_since(consumer, moment):
+    return lambda: consumer._follower.lease.read_at >= moment or consumer.phase is Phase.LOST
+
+
 def announcements(consumer):
     return [record for record in consumer.planner.records if isinstance(record, MemberRecord)]
+
+
+def announced_by_next_life(planner, instance):
+    records = [r for r in planner.records if isinstance(r, MemberRecord) and r.instance == instance]
+    return [record for record in records if record.incarnation != records[0].incarnation]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from threading import Event, Thread
 
 import pytest
 from confluent_kafka import Consumer, Producer
 
-from levelwind_testing.kafka.managed_consumers import PollingApplication, eventually, spread
+from levelwind_testing.kafka.managed_consumers import PollingApplication, spread
+from levelwind_testing.waiting import wait_until
 
 pytestmark = pytest.mark.integration
 
@@ -88,28 +88,24 @@ def test_nothing_is_lost_and_nothing_read_twice_on_the_way_there_and_back(
     planner = plan(spread(topic))
     traffic = Traffic(cluster, topic)
     old = [Subscriber(cluster, planner.group, topic) for _ in range(MEMBERS)]
-    eventually(lambda: gone_on(old, [0] * MEMBERS, 20), 90)
+    wait_until("20 records of each subscriber", lambda: gone_on(old, [0] * MEMBERS, 20))
     managed = [
         PollingApplication(make_consumer(planner, f"i{n}", after_subscribers=True))
         for n in range(MEMBERS)
     ]
-    eventually(lambda: "member.waiting_for_subscribers" in caplog.text)
+    wait_until("members that wait", lambda: "member.waiting_for_subscribers" in caplog.text)
     for member in old:  # one after the other: those that remain read on
         member.stop()
-    left_at = time.monotonic()
-    eventually(lambda: any(stand(managed)), 60)
-    gap = time.monotonic() - left_at
-    eventually(lambda: gone_on(managed, [0] * MEMBERS, 20), 60)
+    wait_until("20 records of each member", lambda: gone_on(managed, [0] * MEMBERS, 20))
     for member in managed:
         member.stop()
     again = Subscriber(cluster, planner.group, topic)
-    eventually(lambda: stand([again])[0] > 100, 60)
+    wait_until("100 records of a subscriber", lambda: stand([again])[0] > 100)
     traffic.stop()
     everything = {str(number) for number in range(traffic.sent)}
     crew = [*old, *managed, again]
-    eventually(lambda: everything <= set(all_seen(crew)), 60)
+    wait_until("last record", lambda: everything <= set(all_seen(crew)))
     again.stop()
     duplicates = len(all_seen(crew)) - len(everything)
-    print(f"{gap:.1f} s without a reader, {duplicates} records twice of {len(everything)}")
     assert duplicates == 0
     assert "member.commit_refused" not in caplog.text

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from threading import Event, Thread
 
 from confluent_kafka import Consumer, Producer, TopicPartition
+
+from levelwind_testing.waiting import wait_until
 
 
 def produce(cluster, topic, records):
@@ -36,23 +37,29 @@ def committed(cluster, group, topic, partitions=6):
         reader.close()
 
 
-def poll_until(consumer, condition, seconds=40, errors=()):
+def poll_until(consumer, condition, errors=()):
     """Poll, and collect what comes, until the condition holds.
 
     Messages that carry an error of the codes `errors` are passed over, every other one fails.
     """
-    values, deadline = [], time.monotonic() + seconds
-    while not condition(values):
-        assert time.monotonic() < deadline, (
-            f"{consumer.instance} is {consumer.phase}: {values[-5:]}"
-        )
-        message = consumer.poll(0.1)
-        if message is None:
-            continue
-        if message.error() is None:
-            values.append(message.value().decode())
-        else:
-            assert message.error().code() in errors, message.error()
+    values = []
+
+    def holds():
+        if condition(values):
+            return True
+        if (message := consumer.poll(0.1)) is not None:
+            if message.error() is None:
+                values.append(message.value().decode())
+            else:
+                assert message.error().code() in errors, message.error()
+        return False
+
+    wait_until(
+        f"condition for {consumer.instance}",
+        holds,
+        pause=0,
+        shown=lambda: f"{consumer.phase}: {values[-5:]}",
+    )
     return values
 
 
@@ -84,13 +91,6 @@ class PollingApplication(Thread):
         self.join(40)
         assert not self.is_alive()
         assert self.failure is None
-
-
-def eventually(condition, seconds=40):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def spread(topic, partitions=6):

@@ -6,32 +6,30 @@ itself: header version 2 and body version 0, to any broker, which forwards it to
 
 import socket
 import struct
-import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from confluent_kafka import ElectionType, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from levelwind_testing.waiting import wait_until
+
 ALTER_PARTITION_REASSIGNMENTS = 45
 NO_TAGS = b"\0"
+REQUEST_SECONDS = 60.0
 
 
-def reassign(
-    bootstrap: str, topic: str, placement: Mapping[int, Sequence[int]], *, within: float = 60.0
-) -> None:
+def reassign(bootstrap: str, topic: str, placement: Mapping[int, Sequence[int]]) -> None:
     """Assign replicas to partitions, preferred leaders first, and wait until they are in sync."""
     host, _, port = bootstrap.partition(",")[0].rpartition(":")
-    with socket.create_connection((host, int(port)), timeout=within) as connection:
+    with socket.create_connection((host, int(port)), timeout=REQUEST_SECONDS) as connection:
         request = _request(topic, placement)
         connection.sendall(struct.pack(">i", len(request)) + request)
         with connection.makefile("rb") as answer:
             (length,) = struct.unpack(">i", answer.read(4))
             _check(answer.read(length), topic, len(placement))
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    until = time.monotonic() + within
-    while _placed(admin, topic, placement) is False:
-        assert time.monotonic() < until, f"{topic} was not moved to {placement}"
-        time.sleep(0.1)
+    wait_until(f"{topic} at {placement}", lambda: _placed(admin, topic, placement))
 
 
 def _request(topic: str, placement: Mapping[int, Sequence[int]]) -> bytes:
@@ -85,25 +83,22 @@ def _placed(admin: AdminClient, topic: str, placement: Mapping[int, Sequence[int
     )
 
 
-def lead_again(bootstrap: str, topic: str, number: int, *, within: float = 60.0) -> None:
-    """Let another replica lead a partition, and then its leader again: two epochs later.
-
-    Raises:
-        AssertionError: it did not in time.
-    """
+def lead_again(bootstrap: str, topic: str, number: int) -> None:
+    """Let another replica lead a partition, and then its leader again: two epochs later."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     described = admin.describe_topics(TopicCollection([topic]))[topic].result().partitions[number]
     leader, *others = sorted(
         (node.id for node in described.replicas), key=lambda node: node != described.leader.id
     )
-    until = time.monotonic() + within
+
+    def led_by(broker: int) -> bool:
+        """Whether a broker leads; if not, its election is asked for."""
+        listed = admin.list_topics(topic, timeout=10).topics[topic].partitions
+        if listed[number].leader == broker:
+            return True
+        admin.elect_leaders(ElectionType.PREFERRED, [TopicPartition(topic, number)]).result()
+        return False
+
     for replicas in ([*others, leader], [leader, *others]):
-        reassign(bootstrap, topic, {number: replicas}, within=within)
-        partition = TopicPartition(topic, number)
-        while (
-            admin.list_topics(topic, timeout=10).topics[topic].partitions[number].leader
-            != replicas[0]
-        ):
-            assert time.monotonic() < until, f"{topic}[{number}] is not led by {replicas[0]}"
-            admin.elect_leaders(ElectionType.PREFERRED, [partition]).result()
-            time.sleep(0.1)
+        reassign(bootstrap, topic, {number: replicas})
+        wait_until(f"lead of {topic}[{number}] by {replicas[0]}", partial(led_by, replicas[0]))
