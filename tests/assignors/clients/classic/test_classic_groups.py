@@ -1,6 +1,5 @@
 """Groups of unmodified kafka-python, aiokafka and Java consumers on real brokers."""
 
-import time
 from contextlib import ExitStack
 from importlib import import_module
 
@@ -20,6 +19,7 @@ from levelwind_testing.kafka.classic_members import (
     KafkaPythonMember,
     again_where_a_member_stalled,
 )
+from levelwind_testing.waiting import wait_until
 
 pytest.importorskip("kafka", reason="an extra that is not installed")
 pytest.importorskip("aiokafka", reason="an extra that is not installed")
@@ -36,7 +36,6 @@ CLASSES = {
     "cooperative-sticky": "CooperativeStickyAssignor",
 }
 RACK_OF = {1: "a", 2: "b", 3: "c"}
-SECONDS = 90
 
 
 @pytest.fixture
@@ -48,13 +47,14 @@ def make_topic(cluster, fresh):
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
         asked = admin.create_topics([NewTopic(topic, len(replicas), replica_assignment=replicas)])
         asked[topic].result(30)
-        wait_for(
+        wait_until(
+            "leaders",
             lambda: all(
                 partition.leader >= 0
                 for partition in admin.list_topics(topic, timeout=10)
                 .topics[topic]
                 .partitions.values()
-            )
+            ),
         )
         return topic
 
@@ -87,13 +87,6 @@ def start(cluster, request):
             return member
 
         yield begin
-
-
-def wait_for(condition, seconds=SECONDS, note=lambda: ""):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, note()
-        time.sleep(0.1)
 
 
 def settled(members, partitions):
@@ -133,11 +126,15 @@ def test_a_group_of_three_clients_has_kafkas_answer_whoever_leads(
     clients = sorted(["kafka-python", "aiokafka", "java"], key=lambda client: client != leader)
     racks = dict(zip(clients, "cab", strict=True))
     members = [start(clients[0], group, [topic], strategy, rack=racks[clients[0]])]
-    wait_for(lambda: settled(members, 6), note=shown(members))
+    wait_until("first member", lambda: settled(members, 6), shown=shown(members))
     members += [
         start(client, group, [topic], strategy, rack=racks[client]) for client in clients[1:]
     ]
-    wait_for(lambda: settled(members, 6) and all(m.held for m in members), note=shown(members))
+    wait_until(
+        "settled group",
+        lambda: settled(members, 6) and all(m.held for m in members),
+        shown=shown(members),
+    )
     if strategy == "sticky":
         assert sorted(len(member.held) for member in members) == [2, 2, 2]
         return
@@ -157,10 +154,12 @@ def test_a_cooperative_group_with_java_keeps_what_does_not_move(start, make_topi
     topic, group = make_topic([[1]] * 6), fresh("cooperative")
     clients = sorted(["kafka-python", "java"], key=lambda client: client != leader)
     first = start(clients[0], group, [topic], "cooperative-sticky")
-    wait_for(lambda: settled([first], 6), note=shown([first]))
+    wait_until("first member", lambda: settled([first], 6), shown=shown([first]))
     second = start(clients[1], group, [topic], "cooperative-sticky")
-    wait_for(
-        lambda: settled([first, second], 6) and len(second.held) == 3, note=shown([first, second])
+    wait_until(
+        "settled group",
+        lambda: settled([first, second], 6) and len(second.held) == 3,
+        shown=shown([first, second]),
     )
     assert len(first.held) == 3
     joined = [held for _, held in first.changes if len(held) == 6 or held == first.held]
@@ -174,14 +173,24 @@ def test_a_leader_with_a_rack_rebalances_when_replicas_move_to_other_racks(
     """KIP-881: nobody joins or leaves, and each member reads locally again."""
     topic, group = make_topic([[1], [1], [2], [2]]), fresh("racks")
     first = start("kafka-python", group, [topic], "range", rack="a")
-    wait_for(lambda: settled([first], 4), note=shown([first]))
+    wait_until("first member", lambda: settled([first], 4), shown=shown([first]))
     second = start("aiokafka", group, [topic], "range", rack="b")
     members = [first, second]
-    wait_for(lambda: settled(members, 4) and len(second.held) == 2, note=shown(members))
+    wait_until(
+        "settled group", lambda: settled(members, 4) and len(second.held) == 2, shown=shown(members)
+    )
     assert first.held == {(topic, 0), (topic, 1)}
     reassign(topic, {0: [2], 1: [2], 2: [1], 3: [1]})
-    wait_for(lambda: first.held == {(topic, 2), (topic, 3)}, note=shown(members))
-    wait_for(lambda: second.held == {(topic, 0), (topic, 1)}, note=shown(members))
+    wait_until(
+        "other partitions of the first member",
+        lambda: first.held == {(topic, 2), (topic, 3)},
+        shown=shown(members),
+    )
+    wait_until(
+        "other partitions of the second member",
+        lambda: second.held == {(topic, 0), (topic, 1)},
+        shown=shown(members),
+    )
 
 
 @again_where_a_member_stalled
@@ -208,7 +217,11 @@ def test_a_leader_plans_by_the_lag_that_the_brokers_know(cluster, start, make_to
     members = [
         start(client, group, [topic], "lag", lags=fixed) for client in ("aiokafka", "kafka-python")
     ]
-    wait_for(lambda: settled(members, 3) and all(m.held for m in members), note=shown(members))
+    wait_until(
+        "settled group",
+        lambda: settled(members, 3) and all(m.held for m in members),
+        shown=shown(members),
+    )
     assert {(topic, 1)} in [member.held for member in members], shown(members)()
 
 
@@ -218,9 +231,9 @@ def test_a_member_without_a_common_protocol_is_refused_in_clear_words(
 ):
     topic, group = make_topic([[1]]), fresh("refused")
     first = start("aiokafka", group, [topic], "roundrobin")
-    wait_for(lambda: settled([first], 1), note=shown([first]))
+    wait_until("first member", lambda: settled([first], 1), shown=shown([first]))
     stranger = start("kafka-python", group, [topic], "fair")
-    wait_for(lambda: stranger.failure is not None, note=shown([stranger]))
+    wait_until("refusal", lambda: stranger.failure is not None, shown=shown([stranger]))
     assert type(stranger.failure).__name__ == "InconsistentGroupProtocolError"
     error = no_common_protocol(
         {"bootstrap.servers": cluster.bootstrap}, group, [kafka_python.FairAssignor]

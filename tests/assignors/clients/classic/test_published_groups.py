@@ -25,6 +25,7 @@ from assignors.protocol.topics import Topics
 from levelwind_testing.kafka.classic_members import AiokafkaMember, KafkaPythonMember
 from levelwind_testing.processes.daemon_process import DaemonProcess
 from levelwind_testing.records import lag_of_owners
+from levelwind_testing.waiting import wait_until
 
 pytest.importorskip("kafka", reason="an extra that is not installed")
 pytest.importorskip("aiokafka", reason="an extra that is not installed")
@@ -36,8 +37,8 @@ pytestmark = [
 
 kafka_python = import_module("assignors.clients.kafka_python")
 aiokafka = import_module("assignors.clients.aiokafka")
-SECONDS = 120
 PARTITIONS = 6
+REPORTS_A_REQUEST = 4
 
 
 class Stage:
@@ -51,6 +52,8 @@ class Stage:
         self.producer = Producer({"bootstrap.servers": bootstrap})
         self.members, self.plans, self.daemon = {}, [], None
         self.behind, self.topic_id = (0,) * PARTITIONS, None
+        self.reports = 0
+        """Lag records that were written, of which the daemon is given two a second."""
         self.stopping = Event()
         self.pipeline = Thread(target=self._write_lag, daemon=True)
 
@@ -136,6 +139,7 @@ class Stage:
         while not self.stopping.wait(0.5):
             if self.settled():
                 self.write(self.lag_record())
+                self.reports += 1
 
     def lag_record(self) -> LagRecord:
         held = {
@@ -181,14 +185,23 @@ class Stage:
             )
         )
 
-    def wait(self, condition, note, seconds=SECONDS):
-        deadline = time.monotonic() + seconds
-        while not (answer := condition()):
+    def wait(self, condition, what):
+        def shown():
             state = {n: (m.generation, sorted(m.held), m.failure) for n, m in self.members.items()}
             tail = self.daemon.tail() if self.daemon else ""
-            assert time.monotonic() < deadline, f"no {note}: {state} {self.planned()}\n{tail}"
-            time.sleep(0.2)
-        return answer
+            return f"{state} {self.planned()}\n{tail}"
+
+        return wait_until(what, condition, pause=0.2, shown=shown)
+
+    def read_on(self):
+        """Write records to all partitions one after the other, each of which its owner reads."""
+        for number in range(PARTITIONS):
+            owner = next(m for m in self.members.values() if (self.topic, number) in m.held)
+            read = []
+            owner.handle = lambda partition, _, read=read: read.append(partition)
+            self.producer.produce(self.topic, b"x", partition=number)
+            assert self.producer.flush(30) == 0
+            self.wait(lambda number=number, read=read: number in read, "record")
 
     def stop(self):
         self.stopping.set()
@@ -239,17 +252,22 @@ def test_plans_are_followed_and_a_killed_daemon_stops_nobody(stage):
     stage.behind = tuple(
         10_000 if (stage.topic, number) in busy else 0 for number in range(PARTITIONS)
     )
-    time.sleep(2)
-    stage.ask_for_a_plan()
-    stage.wait(
-        lambda: stage.follows() and before != {n: m.held for n, m in stage.members.items()},
-        "group that follows the second plan",
-    )
+    asked_after = stage.reports
+
+    def follows_another():
+        nonlocal asked_after
+        # A request before the lag is known has a plan without it.
+        if stage.reports >= asked_after + REPORTS_A_REQUEST:
+            asked_after = stage.reports
+            stage.ask_for_a_plan()
+        return stage.follows() and before != {n: m.held for n, m in stage.members.items()}
+
+    stage.wait(follows_another, "group that follows the second plan")
 
     # The daemon dies: the group goes on, takes in a member and loses one.
     stage.daemon.kill()
     held = {name: member.held for name, member in stage.members.items()}
-    time.sleep(3)
+    stage.read_on()
     assert held == {name: member.held for name, member in stage.members.items()}
     stage.join("k9")
     stage.wait(lambda: stage.settled() and len(stage.members) == 3, "third member")

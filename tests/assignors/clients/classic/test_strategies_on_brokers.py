@@ -1,6 +1,5 @@
 """Each strategy on real brokers: both clients in one group, and Kafka's console consumer."""
 
-import time
 from contextlib import ExitStack
 from importlib import import_module
 
@@ -17,6 +16,7 @@ from levelwind_testing.kafka.classic_members import (
     again_where_a_member_stalled,
 )
 from levelwind_testing.kafka.console_consumer import CLIENT_ID, ConsoleConsumer
+from levelwind_testing.waiting import wait_until
 
 pytest.importorskip("kafka", reason="an extra that is not installed")
 pytest.importorskip("aiokafka", reason="an extra that is not installed")
@@ -39,7 +39,6 @@ RACK_OF = {1: "a", 2: "b", 3: "c"}
 RACKS = {"kafka-python": "c", "aiokafka": "a", "console": "b"}
 LAGS = [70, 10, 20, 30, 40, 50]
 PRIORITIES = {"kafka-python": 7, "aiokafka": 3}
-SECONDS = 90
 
 
 class GroupOnBrokers:
@@ -106,16 +105,19 @@ class GroupOnBrokers:
 
     def stable(self, count):
         """Wait until so many members share all partitions; return what the coordinator says."""
-        until = time.monotonic() + SECONDS
-        while True:
+
+        def shared():
             found = self.described()
-            if found is not None and len(found[1]) == count:
-                numbers = sorted(n for _, held in found[1].values() for n in held)
-                if numbers == list(range(len(REPLICAS))):
-                    return found
-            failures = [member.failure for member in self.members]
-            assert time.monotonic() < until, f"{found} {failures}"
-            time.sleep(0.1)
+            if found is None or len(found[1]) != count:
+                return None
+            numbers = sorted(n for _, held in found[1].values() for n in held)
+            return found if numbers == list(range(len(REPLICAS))) else None
+
+        return wait_until(
+            f"group of {count}",
+            shared,
+            shown=lambda: (self.described(), [member.failure for member in self.members]),
+        )
 
 
 @pytest.fixture
@@ -204,10 +206,11 @@ def test_kafkas_console_consumer_shares_a_group_with_both_clients(make_group, st
     for number in range(len(REPLICAS)):
         producer.produce(on_brokers.topic, f"then {number}", partition=number)
     assert producer.flush(30) == 0
-    until = time.monotonic() + SECONDS
-    while {number for number, text in console.read if text.startswith("then")} != set(numbers):
-        assert time.monotonic() < until, console.output
-        time.sleep(0.1)
+    wait_until(
+        "record of each partition",
+        lambda: {n for n, text in console.read if text.startswith("then")} == set(numbers),
+        shown=lambda: console.output,
+    )
 
 
 @again_where_a_member_stalled

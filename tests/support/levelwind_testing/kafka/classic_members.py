@@ -7,7 +7,6 @@ Each member runs in a thread of its own and polls until it is stopped. `held` is
 from __future__ import annotations
 
 import asyncio
-import time
 from contextlib import suppress
 from functools import wraps
 from threading import Event, Thread
@@ -66,7 +65,9 @@ class ClassicMember(Thread):
         assert not self.is_alive()
 
 
-STALLED_SECONDS = 20.0
+POLL_MS = 100
+STALLED_POLLS = 200
+"""Polls in a row without a record or a place in the group, after which a member has stalled."""
 ATTEMPTS = 3
 
 
@@ -101,15 +102,17 @@ class KafkaPythonMember(ClassicMember):
             if not isinstance(assignor, type):  # kafka-python's own are classes
                 assignor._consumer = None  # the former consumer is closed
                 assignor.attach(consumer)
-        stable_at = time.monotonic()
+        in_vain = 0
         try:
-            while not self.stopping.is_set() and time.monotonic() - stable_at < STALLED_SECONDS:
-                batch = consumer.poll(timeout_ms=100)
+            while not self.stopping.is_set() and in_vain < STALLED_POLLS:
+                batch = consumer.poll(timeout_ms=POLL_MS)
                 joined, held = consumer._coordinator._generation, consumer.assignment()
                 # While it joins, the generation is the new one and the assignment still the old.
                 if consumer._coordinator.state is MemberState.STABLE:
-                    stable_at = time.monotonic()
+                    in_vain = 0
                     self.see(held, joined.member_id, joined.generation_id)
+                elif not batch:
+                    in_vain += 1
                 for partition, records in batch.items():
                     self.handle(partition.partition, [record.offset for record in records])
                 if batch and self.commits:
@@ -233,7 +236,6 @@ class ConfluentMember(ClassicMember):
         held.clear()
         held.update(now)
         self.see(now, consumer.memberid() or "", self.generation)
-        self.changed_at = time.monotonic()
 
 
 class JavaMember(ClassicMember):
