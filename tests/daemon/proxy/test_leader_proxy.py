@@ -1,6 +1,5 @@
 """The leader proxy on real brokers, with unmodified consumers of several clients."""
 
-import time
 from contextlib import ExitStack
 from functools import partial
 from importlib import import_module
@@ -17,6 +16,7 @@ from daemon.proxy.settings import ProxySettings
 from levelwind_testing.kafka.classic_members import ConfluentMember, JavaMember, KafkaPythonMember
 from levelwind_testing.kafka.console_consumer import CLIENT_ID, ConsoleConsumer
 from levelwind_testing.kafka.kafka_oracle import Kafka
+from levelwind_testing.waiting import wait_until
 
 pytestmark = [
     pytest.mark.integration,
@@ -24,8 +24,9 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
 ]
 
-SECONDS = 90
 PARTITIONS = 6
+LEAD_SECONDS = 360.0
+"""Time in which all members may leave and come again."""
 SETTINGS = ProxySettings(session_timeout=6.0, heartbeat_interval=0.5, retry=0.5)
 
 
@@ -119,28 +120,28 @@ class Scene:
     def standing(self):
         return self.standings.get(self.group, ("", ""))[0]
 
-    def wait(self, condition, what, seconds=SECONDS):
-        until = time.monotonic() + seconds
-        while not (answer := condition()):
-            failed = {name: member.failure for name, member in self.members.items()}
-            assert time.monotonic() < until, (
-                f"no {what}: {self.held()} {failed} {self.standings} {self.log.events[-12:]}"
-            )
-            time.sleep(0.05)
-        return answer
+    def wait(self, condition, what):
+        return wait_until(what, condition, shown=self.shown)
+
+    def shown(self):
+        failed = {name: member.failure for name, member in self.members.items()}
+        return f"{self.held()} {failed} {self.standings} {self.log.events[-12:]}"
 
     def lead(self):
         """Make the proxy the leader: everybody else leaves and comes again, one after the other."""
         self.wait(lambda: self.standing() in {"waiting for the lead", "leading"}, "proxy")
-        until = time.monotonic() + SECONDS * len(self.members)
-        for name in cycle(list(self.members)):
+        names = cycle(list(self.members))
+
+        def leads():
             self.wait(lambda: self.settled() and all(self.held().values()), "settled group")
             if self.standing() == "leading":
-                return
-            assert time.monotonic() < until, f"no lead: {self.log.events[-12:]}"
-            member = self.members.pop(name)
+                return True
+            member = self.members.pop(name := next(names))
             member.stop()
             self.join(name, type(member), **member.made_with)
+            return False
+
+        wait_until("lead", leads, LEAD_SECONDS, pause=0, shown=self.shown)
 
 
 @pytest.fixture

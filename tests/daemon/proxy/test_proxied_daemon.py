@@ -1,7 +1,5 @@
 """A real daemon leads a group of unmodified consumers, is killed, and nobody loses anything."""
 
-import time
-
 import pytest
 
 from levelwind_testing.processes.proxied_stage import ProxiedStage
@@ -27,7 +25,7 @@ def test_a_daemon_leads_a_group_and_its_death_stops_nobody(stage):
     # The daemon dies: the members go on as they are, and then by their own assignor.
     held = stage.held()
     stage.daemon.kill()
-    time.sleep(2)
+    stage.read_on()
     assert stage.held() == held
     stage.join("c")
     stage.wait(stage.settled, "group with a third member")

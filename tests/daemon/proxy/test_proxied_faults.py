@@ -1,7 +1,6 @@
 """A proxied group on brokers of its own: leaders, brokers and daemons end, and nobody stops."""
 
 import signal
-import time
 
 import pytest
 
@@ -94,11 +93,9 @@ def test_a_daemon_that_is_deposed_or_asked_to_stop_leaves_the_group(stage):
     first.kill()
 
     # Asked to stop, it leaves at once: nobody waits for the end of its session.
-    asked = time.monotonic()
     assert second.stop() == 0
     assert proxies(stage) == []
     stage.wait(stage.settled, "group without the proxy")
-    print(f"settled {time.monotonic() - asked:.1f} s after the daemon was asked to stop")
     assert second.logged("proxy.left_silently") == []
     stage.nothing_was_lost_or_shared()
 

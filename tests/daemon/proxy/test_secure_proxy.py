@@ -8,6 +8,7 @@ from levelwind_testing.processes.proxied_stage import ProxiedStage
 from levelwind_testing.proxied import plan
 from levelwind_testing.security.certificates import Authority
 from levelwind_testing.security.secure_brokers import secure_brokers
+from levelwind_testing.waiting import wait_until
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
 
@@ -41,7 +42,7 @@ def test_a_daemon_leads_a_group_over_tls(client_config, kafka, fresh, tmp_path):
 
 
 @pytest.mark.parametrize("fault", ["password", "certificate"])
-def test_a_proxy_that_is_not_let_in_says_why(brokers, fresh, log, eventually, tmp_path, fault):
+def test_a_proxy_that_is_not_let_in_says_why(brokers, fresh, log, tmp_path, fault):
     config = brokers.scram_user(fresh("user"), "SCRAM-SHA-256").librdkafka
     if fault == "password":
         config["sasl.password"] = "wrong"
@@ -52,7 +53,7 @@ def test_a_proxy_that_is_not_let_in_says_why(brokers, fresh, log, eventually, tm
     proxy.start()
     try:
         proxy.apply("group", plan(a=[0]))
-        (line, *_) = eventually(lambda: log.of("proxy.disconnected"))
+        (line, *_) = wait_until("refusal", lambda: log.of("proxy.disconnected"))
         assert ("certificate" if fault == "certificate" else "authenticat") in line["error"].lower()
     finally:
         proxy.stop()

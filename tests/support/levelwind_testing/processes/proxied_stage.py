@@ -32,12 +32,12 @@ from levelwind_testing.kafka.kafka_wire import offsets_partition
 from levelwind_testing.processes.daemon_process import DaemonProcess
 from levelwind_testing.processes.subscriber_process import SubscriberProcess, shared
 from levelwind_testing.records import lag_of_owners
+from levelwind_testing.waiting import wait_until
 
-SECONDS = 120
 PARTITIONS = 6
 SESSION_MS = 6000
-ASK_SECONDS = 4.0
-"""Pause between two requests for a plan."""
+REPORTS_A_REQUEST = 8
+"""Lag records between two requests for a plan."""
 STANDINGS = frozenset(
     {
         "proxy.leading",
@@ -48,6 +48,8 @@ STANDINGS = frozenset(
     }
 )
 """Events that say how a proxy stands to its group; a deposed daemon has no proxies."""
+READ_ON = 25
+"""More records than may still be on their way from a member when the wait for more begins."""
 BUSY = 10_000
 """Records behind of a partition with a backlog."""
 
@@ -80,6 +82,8 @@ class ProxiedStage:
         self.behind = (0,) * PARTITIONS
         self.journal = []
         self.stopping, self.reports = Event(), True
+        self.reported = 0
+        """Lag records that were written: two a second while the group is settled."""
         self.threads = [Thread(target=work, daemon=True) for work in (self.write, self.report)]
         for thread in self.threads:
             thread.start()
@@ -98,6 +102,7 @@ class ProxiedStage:
             if self.reports and self.topic_id is not None and self.settled():
                 with suppress(KafkaException):  # while a broker is away
                     self.send(self.lag_record(), "lag")
+                    self.reported += 1
 
     # The group.
 
@@ -195,13 +200,13 @@ class ProxiedStage:
         held = self.wait(lambda: self.settled() and self.held(), "group")
         busy = max(held.values(), key=len)
         self.behind = tuple(BUSY if number in busy else 0 for number in range(PARTITIONS))
-        asked_at = 0.0
+        next_request = self.reported
 
         def is_shared():
-            nonlocal asked_at
+            nonlocal next_request
             # A request before the lag is known has a plan without it.
-            if time.monotonic() > asked_at + ASK_SECONDS:
-                asked_at = time.monotonic()
+            if self.reported >= next_request:
+                next_request = self.reported + REPORTS_A_REQUEST
                 self.ask_for_a_plan()
             return self.settled() and not any(busy <= held for held in self.held().values())
 
@@ -292,15 +297,26 @@ class ProxiedStage:
 
     # The end.
 
-    def wait(self, condition, what, seconds=SECONDS):
-        until = time.monotonic() + seconds
-        while not (answer := condition()):
-            assert time.monotonic() < until, f"no {what}: {self.held()}\n{self.tails()}"
-            time.sleep(0.1)
-        return answer
+    def wait(self, condition, what):
+        return wait_until(
+            what, condition, pause=0.1, shown=lambda: f"{self.held()}\n{self.tails()}"
+        )
 
     def tails(self):
         return "\n\n".join(daemon.tail() for daemon in self.daemons)
+
+    def read(self, partition):
+        """Offsets of a partition that members have read."""
+        everybody = [*self.gone, *self.members.values()]
+        return set().union(*(member.processed[partition] for member in everybody))
+
+    def read_on(self):
+        """Wait until members have read what was written meanwhile, of every partition."""
+        before = [len(self.read(partition)) for partition in range(PARTITIONS)]
+        self.wait(
+            lambda: all(len(self.read(n)) > before[n] + READ_ON for n in range(PARTITIONS)),
+            "further records of each partition",
+        )
 
     def nothing_was_lost_or_shared(self):
         """Wait until all that was written is read; no partition was ever two members'."""
@@ -311,15 +327,7 @@ class ProxiedStage:
         asked = {TopicPartition(self.topic, n): OffsetSpec.latest() for n in range(PARTITIONS)}
         found = self.admin.list_offsets(asked)
         ends = {at.partition: future.result(30).offset for at, future in found.items()}
-
-        def all_read():
-            everybody = [*self.gone, *self.members.values()]
-            return all(
-                set(range(end)) == set().union(*(member.processed[n] for member in everybody))
-                for n, end in ends.items()
-            )
-
-        self.wait(all_read, "last record")
+        self.wait(lambda: all(self.read(n) == set(range(end)) for n, end in ends.items()), "end")
         assert shared(self.journal) == []
 
     def stop(self):
