@@ -1,0 +1,477 @@
+"""Faults of the source, each one that a maintainer could make, and the test that goes red on it.
+
+They were chosen from the source alone, before its tests were read. `test_source_mutants.py` holds
+the list to the source; its rare test applies each fault to a copy and runs the named test there.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceMutant:
+    """A fault: some lines of one file, and what stands there instead."""
+
+    name: str
+    file: str
+    """Path from the root of the project."""
+    old: str
+    """Whole lines that stand in the file exactly once."""
+    new: str
+    """The lines with the fault."""
+    harm: str
+    """What goes wrong in production."""
+    caught_by: str
+    """Id of a test that needs no brokers and fails by an assertion."""
+
+
+CONTROL = (
+    SourceMutant(
+        name="lost-records-wait-by-the-boot-clock",
+        file="daemon/control/decision.py",
+        old="""\
+    if lost_at is None or context.time_of(group.name).read_until < lost_at + group.longest_wait:
+""",
+        new="""\
+    if lost_at is None or context.now < lost_at + group.longest_wait:
+""",
+        harm=(
+            "A daemon that lost its records grants partitions before it has read who uses them: "
+            "two owners."
+        ),
+        caught_by=(
+            "tests/daemon/control/test_recreated_records.py"
+            "::test_time_in_which_the_daemon_reads_nothing_does_not_end_the_wait_after_lost_records"
+        ),
+    ),
+    SourceMutant(
+        name="late-silence-prolongs-the-freeze",
+        file="daemon/control/membership/liveness.py",
+        old="""\
+        return replace(group, silent_together=group.silent_together & suspects), []
+""",
+        new="""\
+        return replace(group, silent_together=suspects), []
+""",
+        harm=(
+            "A member that dies while a group is frozen keeps the group frozen after all others "
+            "came back."
+        ),
+        caught_by=(
+            "tests/daemon/control/test_frozen_groups.py"
+            "::test_a_member_that_falls_silent_later_keeps_no_group_frozen_whose_others_come_back"
+        ),
+    ),
+    SourceMutant(
+        name="bar-forgotten-at-its-end",
+        file="daemon/control/membership/start_bars.py",
+        old="""\
+        if now < entry.until + entry.pause
+""",
+        new="""\
+        if now < entry.until
+""",
+        harm=(
+            "The end of a bar plans nothing, and a member that fails again is barred no longer "
+            "than before."
+        ),
+        caught_by=(
+            "tests/daemon/control/test_grants.py"
+            "::test_the_pause_of_a_member_that_fails_again_doubles"
+        ),
+    ),
+    SourceMutant(
+        name="ended-lag-comes-back-unread",
+        file="daemon/control/group_records.py",
+        old="""\
+            group.unread.pop(str(topic), None)
+            lags = {name: lag for name, lag in group.lags.items() if name != topic}
+""",
+        new="""\
+            lags = {name: lag for name, lag in group.lags.items() if name != topic}
+""",
+        harm=(
+            "A topic that a group reads no more comes back with its unread lag, and is planned for."
+        ),
+        caught_by=(
+            "tests/daemon/control/test_unread_lag.py"
+            "::test_the_end_of_a_topics_lag_ends_what_is_unread_too"
+        ),
+    ),
+    SourceMutant(
+        name="order-in-force-before-its-audit",
+        file="daemon/levers/acting.py",
+        old="""\
+    write(settings.client(), audited, timeout=timeout)
+    messages = [
+        message for it in written for message in outgoing(topics, "control", it, partitions=1)
+    ]
+    write(settings.client(), messages, timeout=timeout)
+""",
+        new="""\
+    messages = [
+        message for it in written for message in outgoing(topics, "control", it, partitions=1)
+    ]
+    write(settings.client(), messages, timeout=timeout)
+    write(settings.client(), audited, timeout=timeout)
+""",
+        harm=(
+            "An order whose second write fails is in force, and the audit trail knows nothing of "
+            "it."
+        ),
+        caught_by=(
+            "tests/daemon/levers/test_written_orders.py"
+            "::test_an_order_is_audited_before_it_is_in_force"
+        ),
+    ),
+    SourceMutant(
+        name="rollback-finds-an-order-for-its-plan",
+        file="daemon/decisions/reading.py",
+        old="""\
+        if name in (entry.id, entry.plan_id) and (name == entry.id or "target" in entry.body)
+""",
+        new="""\
+        if name in (entry.id, entry.plan_id)
+""",
+        harm=(
+            "The second rollback to a plan finds the first one's order, which has no assignment, "
+            "and fails."
+        ),
+        caught_by=(
+            "tests/daemon/decisions/test_reading.py"
+            "::test_the_name_of_a_plan_means_its_decision_and_no_order_to_go_back_to_it"
+        ),
+    ),
+)
+"""Of the control, the levers and the decisions."""
+
+PIPELINE = (
+    SourceMutant(
+        name="commit-at-the-end-is-out-of-range",
+        file="streaming/rules/partition_lag.py",
+        old="""\
+        out_of_range = ~uncommitted & (log_end != UNKNOWN) & (committed > log_end)
+""",
+        new="""\
+        out_of_range = ~uncommitted & (log_end != UNKNOWN) & (committed >= log_end)
+""",
+        harm=(
+            "Beside one commit beyond the log, each group that has caught up is a whole log behind."
+        ),
+        caught_by=(
+            "tests/streaming/rules/test_rules.py"
+            "::test_a_commit_at_the_end_of_the_log_is_in_range_beside_one_that_lies_beyond"
+        ),
+    ),
+    SourceMutant(
+        name="commits-ordered-by-their-clock",
+        file="streaming/topic/commit_table.py",
+        old="""\
+        order = np.lexsort((news.position, news.code))
+""",
+        new="""\
+        order = np.lexsort((news.at, news.code))
+""",
+        harm=(
+            "After a coordinator's clock was set back, an older commit replaces the newer one "
+            "for good."
+        ),
+        caught_by=(
+            "tests/streaming/topic/test_update.py::test_the_log_orders_commits_not_their_clocks"
+        ),
+    ),
+    SourceMutant(
+        name="recreated-topic-forgets-tombstones",
+        file="streaming/topic/recreation.py",
+        old="""\
+        planned_readers=state.planned_readers,
+        last_tombstones=state.last_tombstones,
+""",
+        new="""\
+        planned_readers=state.planned_readers,
+""",
+        harm="A replay brings a deleted commit back once the layout of its topic was read.",
+        caught_by=(
+            "tests/streaming/topic/test_replays.py"
+            "::test_a_retried_commit_does_not_come_back_from_a_tombstone_that_its_topics_layout_follows"
+        ),
+    ),
+    SourceMutant(
+        name="classic-members-outlive-their-protocol",
+        file="streaming/group/ownership.py",
+        old="""\
+    return replace(state, consumer_members=members, classic_members=())
+""",
+        new="""\
+    return replace(state, consumer_members=members)
+""",
+        harm=(
+            "A group that went over to KIP-848 keeps its last classic members as owners: its lag "
+            "and skew are theirs."
+        ),
+        caught_by=(
+            "tests/streaming/group/test_update.py"
+            "::test_a_group_that_changes_to_the_consumer_protocol_and_back_has_the_owners_of_the_last"
+            "[after compaction]"
+        ),
+    ),
+    SourceMutant(
+        name="bucket-waits-for-a-clock-set-back",
+        file="streaming/bucket/samples.py",
+        old="""\
+        state["sampled_at"][group] = np.where(set_back, samples.at, np.maximum(newest, samples.at))
+""",
+        new="""\
+        state["sampled_at"][group] = np.maximum(newest, samples.at)
+""",
+        harm=(
+            "After a clock was set back, no skew is a trigger until the clock is where it was "
+            "before."
+        ),
+        caught_by=(
+            "tests/streaming/bucket/test_columns.py"
+            "::test_samples_after_a_clock_that_was_set_back_raise_a_trigger_as_before"
+        ),
+    ),
+    SourceMutant(
+        name="replayed-member-record-counts-as-new",
+        file="streaming/decoding/ingest.py",
+        old="""\
+        raw = replace(records.raw(row), until=until)
+""",
+        new="""\
+        raw = records.raw(row)
+""",
+        harm="A replayed record about members replaces newer ones, and its dead letter never ends.",
+        caught_by=(
+            "tests/streaming/topic/test_replays.py::test_a_groups_record_counts_after_an_upgrade"
+        ),
+    ),
+)
+"""Of the rules of the pipeline."""
+
+OBSERVER = (
+    SourceMutant(
+        name="lost-sample-never-forgotten",
+        file="daemon/observer/metadata_topic.py",
+        old="""\
+        self._lost_sample = None
+        try:
+""",
+        new="""\
+        try:
+""",
+        harm=(
+            "After one sample was lost, every tick counts as an outage, and the observer backs "
+            "off for good."
+        ),
+        caught_by=(
+            "tests/daemon/observer/test_metadata_topic.py"
+            "::test_a_lost_sample_makes_one_tick_fail_and_no_later_one"
+        ),
+    ),
+    SourceMutant(
+        name="refusal-kept-over-transactions",
+        file="daemon/kafka/publisher.py",
+        old="""\
+        begun = time.monotonic()
+        self._refusal = ""
+""",
+        new="""\
+        begun = time.monotonic()
+""",
+        harm=(
+            "A transaction that ends by an outage is blamed on a record refused long ago: a "
+            "sound group is put back."
+        ),
+        caught_by=(
+            "tests/daemon/kafka/test_refused_transactions.py"
+            "::test_a_record_is_blamed_for_the_end_of_its_own_transaction_alone"
+        ),
+    ),
+    SourceMutant(
+        name="regressed-end-overwritten",
+        file="daemon/observer/observer.py",
+        old="""\
+        self._end_regressed = self._end_regressed or end_offset_regressed(self._highs, highs)
+""",
+        new="""\
+        self._end_regressed = end_offset_regressed(self._highs, highs)
+""",
+        harm="A recreated topic is noticed late: the next sample clears what the last one saw.",
+        caught_by=(
+            "tests/daemon/observer/test_ends_that_go_back.py"
+            "::test_an_end_that_went_back_is_remembered_until_the_whole_layout_was_asked_for"
+        ),
+    ),
+    SourceMutant(
+        name="data-end-beyond-the-sample",
+        file="daemon/observer/last_records.py",
+        old="""\
+                data_end=min(last + 1, self.end),
+""",
+        new="""\
+                data_end=last + 1,
+""",
+        harm=(
+            "A sample says that data reaches beyond the log's end, and groups that keep pace "
+            "seem to be behind."
+        ),
+        caught_by=(
+            "tests/daemon/observer/test_last_records.py"
+            "::test_records_that_came_after_the_sample_are_not_told_with_its_end"
+        ),
+    ),
+    SourceMutant(
+        name="held-records-read-again",
+        file="daemon/observer/held_commits.py",
+        old="""\
+                held[number].read_to = message.offset() + 1
+""",
+        new="""\
+                held[number].read_to = message.offset()
+""",
+        harm=(
+            "Behind an open transaction the last record is handed on with every sample, until no "
+            "room is left for others."
+        ),
+        caught_by=(
+            "tests/daemon/observer/test_held_commits.py"
+            "::test_what_lies_behind_a_stable_end_is_read_once"
+        ),
+    ),
+    SourceMutant(
+        name="callback-waits-for-another-record",
+        file="daemon/kafka/topic_follower.py",
+        old="""\
+            for (topic, partition), position in self._positions.items():
+                progress.reached(topic, partition, position)
+            self._awaited.append((progress, call))
+""",
+        new="""\
+            self._awaited.append((progress, call))
+""",
+        harm=(
+            "On a quiet cluster whoever waits for what was read already waits until somebody "
+            "writes."
+        ),
+        caught_by=(
+            "tests/daemon/kafka/test_topic_follower.py"
+            "::test_what_was_handled_before_it_was_asked_for_is_called_back_without_another_record"
+        ),
+    ),
+)
+"""Of the observer and the access to Kafka."""
+
+CLIENTS = (
+    SourceMutant(
+        name="handed-back-batch-keeps-its-last-offset",
+        file="assignors/clients/confluent/committing/offsets.py",
+        old="""\
+        for message in reversed(messages):
+            pair = (message.topic(), message.partition())
+            if message.error() is None and pair in self.grants:
+""",
+        new="""\
+        for message in messages:
+            pair = (message.topic(), message.partition())
+            if message.error() is None and pair in self.grants:
+""",
+        harm=(
+            "A cancelled `consume` commits all but the last of its records, which nobody has "
+            "processed: they are lost."
+        ),
+        caught_by=(
+            "tests/assignors/clients/confluent/test_commit_tracker.py"
+            "::test_a_batch_that_is_handed_back_is_committed_by_no_commit"
+        ),
+    ),
+    SourceMutant(
+        name="former-life-renews-the-lease",
+        file="assignors/clients/confluent/following/follower.py",
+        old="""\
+        if incarnation == self._machine.incarnation:
+            self._handle(ev.AnnouncementAcked(sent_at))
+""",
+        new="""\
+        self._handle(ev.AnnouncementAcked(sent_at))
+""",
+        harm=(
+            "A late acknowledgement lets the next life count on a lease that the planner knows "
+            "nothing of."
+        ),
+        caught_by=(
+            "tests/assignors/clients/confluent/test_follower.py"
+            "::test_an_acknowledgement_of_a_life_that_was_lost_renews_no_lease_of_the_next"
+        ),
+    ),
+    SourceMutant(
+        name="busy-log-proves-nothing",
+        file="assignors/clients/confluent/reading/read_proof.py",
+        old="""\
+        if stable_offset < read_to:
+""",
+        new="""\
+        if stable_offset < self.read_to:
+""",
+        harm=(
+            "While records come fast, no answer confirms a read: leases end, and all members "
+            "lose their partitions."
+        ),
+        caught_by=(
+            "tests/assignors/clients/confluent/test_read_proof.py"
+            "::test_a_reader_that_overtakes_the_answer_is_confirmed_by_it"
+        ),
+    ),
+    SourceMutant(
+        name="progress-does-not-renew-patience",
+        file="assignors/handover/holding.py",
+        old="""\
+            acked_epoch=max(self.acked_epoch, record.acked_epoch),
+            progress_at=readable,
+""",
+        new="""\
+            acked_epoch=max(self.acked_epoch, record.acked_epoch),
+""",
+        harm="A member that gives up its partitions one after another is evicted though it works.",
+        caught_by=(
+            "tests/daemon/control/test_silence.py"
+            "::test_an_acknowledgement_that_makes_progress_begins_the_patience_again"
+        ),
+    ),
+    SourceMutant(
+        name="proxy-overlooks-a-recreated-topic",
+        file="daemon/proxy/membership.py",
+        old="""\
+        and (layout.id, layout.partitions) != (assigned.id, assigned.partitions)
+""",
+        new="""\
+        and layout.partitions != assigned.partitions
+""",
+        harm="Members that the proxy leads go on with partitions of a topic that was deleted.",
+        caught_by=(
+            "tests/daemon/proxy/test_proxy_machine.py"
+            "::test_a_topic_that_was_recreated_asks_for_a_rebalance_with_the_next_heartbeat"
+        ),
+    ),
+    SourceMutant(
+        name="former-leader-asks-as-leader",
+        file="assignors/clients/classic/published_assignor.py",
+        old="""\
+        self._leads = False
+        self._subscribed = frozenset(topics)
+""",
+        new="""\
+        self._subscribed = frozenset(topics)
+""",
+        harm=(
+            "Each member that ever led asks for a rebalance at once, by an assignment that is over."
+        ),
+        caught_by=(
+            "tests/assignors/clients/classic/test_published_assignor.py"
+            "::test_a_member_that_leads_no_more_asks_as_late_as_the_others"
+        ),
+    ),
+)
+"""Of the clients, the hand-over and the leader proxy."""
+
+MUTANTS = (*CONTROL, *PIPELINE, *OBSERVER, *CLIENTS)
