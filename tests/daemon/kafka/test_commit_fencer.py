@@ -7,6 +7,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 
 from daemon.kafka import commit_fencer
 from daemon.kafka.commit_fencer import CommitFencer
+from levelwind_testing.waiting import GENEROUS_SECONDS
 
 pytestmark = pytest.mark.integration
 
@@ -50,7 +51,7 @@ def test_a_fenced_member_commits_no_more_and_its_open_transaction_is_gone(
     member.begin(7)
     fenced = threading.Event()
     fencer.fence("key", name, fenced.set)
-    assert fenced.wait(30)
+    assert fenced.wait(GENEROUS_SECONDS)
     with pytest.raises(KafkaException) as refused:
         member.producer.commit_transaction(20)
     assert refused.value.args[0].code() in {
@@ -68,7 +69,7 @@ def test_a_fencing_that_fails_is_tried_until_it_succeeds_and_said(monkeypatch, l
     monkeypatch.setattr(commit_fencer, "FIRST_PAUSE_SECONDS", 0.01)
     fenced = threading.Event()
     CommitFencer({}, log).fence("key", "an-id", fenced.set)
-    assert fenced.wait(10)
+    assert fenced.wait(GENEROUS_SECONDS)
     assert log.of("commits.unfenced")[0]["error"] == "no answer"
 
 
@@ -76,9 +77,13 @@ def test_nothing_is_reported_after_the_end(monkeypatch, log):
     monkeypatch.setattr(CommitFencer, "_attempt", lambda *_: "no answer")
     fenced = threading.Event()
     fencer = CommitFencer({}, log)
+    before = threading.enumerate()
     fencer.fence("key", "an-id", fenced.set)
     fencer.close()
-    assert not fenced.wait(0.3)
+    [attempts] = [each for each in threading.enumerate() if each not in before]
+    attempts.join(GENEROUS_SECONDS)
+    assert not attempts.is_alive()
+    assert not fenced.is_set()
 
 
 def test_an_id_that_the_client_refuses_is_an_error_like_any_other(client_config, log):
