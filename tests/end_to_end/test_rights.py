@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-import time
 
 import pytest
 from confluent_kafka import Producer
@@ -14,6 +13,7 @@ from levelwind_testing.kafka.managed_consumers import poll_until
 from levelwind_testing.processes.daemon_process import DaemonProcess
 from levelwind_testing.security.printed_rights import decisions, grant, printed
 from levelwind_testing.security.secure_brokers import secure_brokers
+from levelwind_testing.waiting import wait_until
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 
@@ -129,17 +129,17 @@ def test_everything_works_with_exactly_these_rights_and_each_of_them_is_used(
         )
         with installation.consume("one") as consumer:
             assert sorted(poll_until(consumer, lambda values: len(values) == 3)) == ["a", "b", "c"]
-            until = time.monotonic() + 240
-            while True:
+
+            def lag_is_known():
+                assert pipeline.poll() is None, pipeline.stdout.read()
+                consumer.poll(1.0)
                 groups = installation.levelwind(
                     installation.operator, "groups", "--format", "json"
                 ).communicate(timeout=150)[0]
                 found = [json.loads(line) for line in groups.splitlines() if line.startswith("{")]
-                if any(one["group"] == GROUP and one.get("lag") is not None for one in found):
-                    break
-                assert pipeline.poll() is None, pipeline.stdout.read()
-                assert time.monotonic() < until, groups
-                consumer.poll(1.0)
+                return any(one["group"] == GROUP and one.get("lag") is not None for one in found)
+
+            wait_until("lag of the group", lag_is_known, within=400)
         for words in (("pause", GROUP, "--execute"), ("dead-letters", "--retry")):
             asked = installation.levelwind(installation.operator, *words)
             text, _ = asked.communicate(timeout=150)
