@@ -9,7 +9,7 @@ from importlib import import_module
 from threading import Event, Thread
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from assignors.clients.published_plans import PlanMailbox, PublishedPlans
@@ -25,7 +25,7 @@ from assignors.protocol.topics import Topics
 from levelwind_testing.kafka.classic_members import AiokafkaMember, KafkaPythonMember
 from levelwind_testing.processes.daemon_process import DaemonProcess
 from levelwind_testing.records import lag_of_owners
-from levelwind_testing.waiting import wait_until
+from levelwind_testing.waiting import GENEROUS_SECONDS, wait_until
 
 pytest.importorskip("kafka", reason="an extra that is not installed")
 pytest.importorskip("aiokafka", reason="an extra that is not installed")
@@ -107,19 +107,21 @@ class Stage:
                 "bootstrap.servers": self.bootstrap,
                 "group.id": "reader",
                 "isolation.level": "read_committed",
+                # The end lies behind the marker of a transaction, of which there is no record.
+                "enable.partition.eof": True,
+                "fetch.wait.max.ms": 100,
             }
         )
-        found, layout = [], reader.list_topics(name, timeout=10).topics[name].partitions
-        for number in layout:
-            partition = TopicPartition(name, number, 0)
-            _, end = reader.get_watermark_offsets(partition, timeout=10)
-            reader.assign([partition])
-            while end and reader.position([partition])[0].offset < end:
-                message = reader.poll(5)
-                if message is None:
-                    break
+        found, unread = [], set(reader.list_topics(name, timeout=10).topics[name].partitions)
+        reader.assign([TopicPartition(name, number, 0) for number in unread])
+        while unread:
+            message = reader.poll(GENEROUS_SECONDS)
+            if message.error() is None:
                 raw = message.key(), message.value()
                 found.append((raw, decode(kind, *raw)))
+            else:
+                assert message.error().code() == KafkaError._PARTITION_EOF, message.error()
+                unread.discard(message.partition())
         reader.close()
         return found
 
