@@ -68,11 +68,11 @@ def moving(topic, plan):
     return moving
 
 
-def test_a_batch_holds_no_records_of_an_earlier_grant(cluster, topic, moving, make_consumer):
+def test_a_batch_holds_no_records_of_an_earlier_grant(cluster, topic, moving, make_consumer, boot):
     first, second = (make_consumer(moving.planner, instance) for instance in ("i0", "i1"))
     produce(cluster, topic, [(0, n) for n in range(5)])
     batches = []
-    worker = Thread(target=lambda: batches.append(first.consume(1000, 15)))
+    worker = Thread(target=lambda: batches.append(first.consume(1000, 30)))
     worker.start()
     wait_until("grant", first.assignment)
     wait_until("five records", lambda: len(first._owned.fetched) == 5)
@@ -84,6 +84,8 @@ def test_a_batch_holds_no_records_of_an_earlier_grant(cluster, topic, moving, ma
     moving.to("i0")
     poll_until(second, lambda _: not second.assignment() and first.assignment())
     assert committed(cluster, moving.planner.group, topic) == {0: 20}
+    assert worker.is_alive()
+    boot.pass_for(first, 30)
     worker.join(40)
     first.consume(1, 0)
     first.close()

@@ -27,6 +27,8 @@ from levelwind_testing.waiting import GENEROUS_SECONDS, wait_until
 
 pytestmark = pytest.mark.integration
 TIMERS = Timers().scaled(0.25)
+BEATS = round(TIMERS.hold / TIMERS.heartbeat) + 1
+"""Heartbeats in which a lease that nothing renews is over."""
 FOLLOWER = """
 import signal
 from assignors.clients.confluent import ManagedConsumer
@@ -89,8 +91,9 @@ class Reading:
         """Let time pass, in which the member announces itself, until its lease is near its end."""
         consumer = self._consumer
         boot.stop()
-        while consumer.phase is Phase.ACTIVE:
-            wait_until("announcement", announced_since(consumer, boot.jump(step_of(consumer))))
+        for _ in range(BEATS):
+            if consumer.phase is Phase.ACTIVE:
+                wait_until("announcement", announced_since(consumer, boot.jump(step_of(consumer))))
         assert consumer.phase is Phase.SUSPENDED
 
     def go_on(self):
@@ -159,8 +162,9 @@ def test_a_member_that_can_read_but_not_write_is_lost(cluster, topic, consumer, 
     )
     produce(cluster, topic, [(0, "second")])
     boot.stop()
-    while consumer.phase is not Phase.LOST:
+    for _ in range(BEATS):
         wait_until("read to the end", read_since(consumer, boot.jump(step_of(consumer))))
+    assert consumer.phase is Phase.LOST
     assert consumer.poll(0) is None
     boot.go_on()
     announcer._producer = working

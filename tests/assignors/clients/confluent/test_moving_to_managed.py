@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import Consumer, Producer
 
 from levelwind_testing.kafka.managed_consumers import PollingApplication, spread
-from levelwind_testing.waiting import wait_until
+from levelwind_testing.waiting import GENEROUS_SECONDS, wait_until
 
 pytestmark = pytest.mark.integration
 
@@ -66,7 +66,7 @@ class Traffic(Thread):
     def stop(self):
         self.stopping.set()
         self.join(10)
-        assert self.producer.flush(30) == 0
+        assert self.producer.flush(GENEROUS_SECONDS) == 0
 
 
 def all_seen(crew):

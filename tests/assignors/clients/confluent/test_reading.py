@@ -142,6 +142,7 @@ def test_another_capacity_and_priority_are_announced_at_once(topic, plan, make_c
     poll_until(consumer, lambda _: consumer.assignment())
     with pytest.raises(SettingError, match="capacity"):
         consumer.capacity = 0
+    boot.pass_for(consumer, 2.0)  # what it was assigned is acknowledged
     boot.stop()  # no heartbeat is due any more
     consumer.capacity, consumer.priority = 0.5, 7
 
