@@ -31,7 +31,11 @@ def spark() -> Iterator[SparkSession]:
 
     Its JVM compiles fast rather than well.
     """
-    options = {"spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"}
+    options = {
+        "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+        # Tests wait for the news that there is nothing to read, which comes every 10 s by default.
+        "spark.sql.streaming.noDataProgressEventInterval": "200",
+    }
     jars = classpath("spark")
     spark = session.create(
         jars, spark=options, log_level="OFF", jvm_options=class_data_options(jars)

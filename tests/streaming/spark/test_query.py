@@ -1,10 +1,10 @@
-"""The query on real brokers: commits become lag and triggers, and restarts leave no trace."""
+"""The query on real brokers: commits become lag and triggers, owners those of their groups."""
 
-import base64
-import json
-import time
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -14,10 +14,10 @@ from assignors.protocol.records import MemberAssignment, Tombstone
 from deploy.cluster import Cluster
 from levelwind_testing import records
 from levelwind_testing.pipeline.installation import Installation, now
-from levelwind_testing.pipeline.mounted_files import mount
+from levelwind_testing.pipeline.running_query import RunningQuery
+from levelwind_testing.waiting import wait_until
 from streaming.errors import ClusterUnreachable, TopicMissing
-from streaming.spark import query
-from streaming.spark.progress import NothingToRead, Progress, QueryNews
+from streaming.spark import cluster_metadata, query
 from streaming.spark.settings import PipelineSettings
 
 pytestmark = [
@@ -25,28 +25,6 @@ pytestmark = [
     pytest.mark.timeout(600),
     pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning"),
 ]
-
-OFFSETS = "__consumer_offsets"
-
-
-class Running:
-    """A running query and its news."""
-
-    def __init__(self, spark: SparkSession, settings: PipelineSettings) -> None:
-        self.news: list[QueryNews] = []
-        self.set_aside: list[str] = []
-        self.query = query.start(spark, settings, self.news.append, self.set_aside.append)
-
-    @property
-    def batches(self) -> list[Progress]:
-        return [news for news in self.news if isinstance(news, Progress)]
-
-    def counted(self, what: str) -> dict[str, int]:
-        total: dict[str, int] = {}
-        for batch in self.batches:
-            for name, count in getattr(batch, what).items():
-                total[name] = total.get(name, 0) + count
-        return total
 
 
 @pytest.fixture(scope="module")
@@ -57,25 +35,20 @@ def lw(cluster: Cluster) -> Installation:
 @pytest.fixture(scope="module")
 def running(
     spark: SparkSession, lw: Installation, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Running]:
+) -> Iterator[RunningQuery]:
     settings = PipelineSettings(
         bootstrap=lw.bootstrap,
         checkpoint=tmp_path_factory.mktemp("checkpoint"),
         prefix=lw.prefix,
         skew_duration=1000,
     )
-    running = Running(spark, settings)
+    running = RunningQuery(spark, settings)
     yield running
     running.query.stop()
 
 
-def lag_of(lw: Installation, group: str, topic: str) -> dict[str, object]:
-    found = lw.latest("lag").get(("lag", group, topic))
-    return found or {}
-
-
 def test_the_lag_of_a_real_consumer_is_its_true_lag(
-    lw: Installation, running: Running, fresh: Callable[[str], str]
+    lw: Installation, running: RunningQuery, fresh: Callable[[str], str]
 ) -> None:
     topic, group = fresh("work"), fresh("readers")
     lw.create(topic, 3)
@@ -98,13 +71,14 @@ def test_the_lag_of_a_real_consumer_is_its_true_lag(
     offsets = [partition.offset for partition in committed]
     truth = [end - max(offset, 0) for offset, end in zip(offsets, [100, 50, 0], strict=True)]
     sampled = lw.sample(topic)
-    found = lw.eventually(
+    found = wait_until(
+        "true lag",
         lambda: (
-            (now := lag_of(lw, group, topic))
+            (now := lw.lag_of(group, topic))
             and now["at"] == sampled.at
             and now["lag"] == truth
             and now
-        )
+        ),
     )
     assert sum(truth) == 90
     assert found["id"] == sampled.id
@@ -114,7 +88,7 @@ def test_the_lag_of_a_real_consumer_is_its_true_lag(
 
 
 def test_aborted_transactional_commits_do_not_count(
-    lw: Installation, running: Running, fresh: Callable[[str], str]
+    lw: Installation, running: RunningQuery, fresh: Callable[[str], str]
 ) -> None:
     topic, group = fresh("work"), fresh("transactional")
     lw.create(topic)
@@ -131,15 +105,16 @@ def test_aborted_transactional_commits_do_not_count(
         end()
     member.close()
     sampled = lw.sample(topic)
-    found = lw.eventually(
-        lambda: (now := lag_of(lw, group, topic)) and now["at"] == sampled.at and now
+    found = wait_until(
+        "lag of the sample",
+        lambda: (now := lw.lag_of(group, topic)) and now["at"] == sampled.at and now,
     )
     assert (found["committed"], found["lag"]) == ([30], [70])
 
 
 def test_a_reassignment_to_other_racks_is_a_trigger(
     lw: Installation,
-    running: Running,
+    running: RunningQuery,
     fresh: Callable[[str], str],
     reassign: Callable[[str, Mapping[int, Sequence[int]]], None],
 ) -> None:
@@ -150,12 +125,12 @@ def test_a_reassignment_to_other_racks_is_a_trigger(
     lw.publish(assigned(group, "m0", {topic: (0, 1)}, rack="a"))
     lw.sample(topic)
     lw.commit(group, topic, {0: 5})
-    lw.eventually(lambda: lag_of(lw, group, topic))
+    wait_until("lag", lambda: lw.lag_of(group, topic))
     assert ("racks", group) not in lw.latest("triggers")
     reassign(topic, {1: [1, 3]})
     after = lw.observe(topic)
     assert before.racks != after.racks
-    trigger = lw.eventually(lambda: lw.latest("triggers").get(("racks", group)))
+    trigger = wait_until("trigger", lambda: lw.latest("triggers").get(("racks", group)))
     assert trigger["evidence"] == {
         "topics": {topic: {"1": {"from": list(before.racks[1]), "to": list(after.racks[1])}}},
         "partitions": 1,
@@ -164,7 +139,7 @@ def test_a_reassignment_to_other_racks_is_a_trigger(
 
 
 def test_lasting_skew_is_a_trigger_and_deleting_the_topic_ends_it(
-    lw: Installation, running: Running, fresh: Callable[[str], str]
+    lw: Installation, running: RunningQuery, fresh: Callable[[str], str]
 ) -> None:
     topic, group = fresh("skewed"), fresh("readers")
     lw.create(topic, 4)
@@ -176,53 +151,84 @@ def test_lasting_skew_is_a_trigger_and_deleting_the_topic_ends_it(
 
     def trigger() -> object:
         lw.sample(topic)
-        time.sleep(0.3)
         return lw.latest("triggers").get(("skew", group))
 
-    found = lw.eventually(trigger)
+    found = wait_until("trigger", trigger, pause=0.3)
     members = found["evidence"]["members"]
     assert {name: load["backlog"] for name, load in members.items()} == {"m0": 998, "m1": 0}
     assert found["at"] - found["since"] >= 1000
     for word in ("topic", "offsets"):
         lw.publish(Tombstone((word, topic)))
-    lw.eventually(
-        lambda: ("skew", group) not in lw.latest("triggers") and not lag_of(lw, group, topic)
+    wait_until(
+        "end of the trigger and of the lag",
+        lambda: ("skew", group) not in lw.latest("triggers") and not lw.lag_of(group, topic),
     )
 
 
-def test_garbage_in_the_offsets_topic_is_kept_and_counted_and_a_restart_reads_no_more(
-    spark: SparkSession, tmp_path: Path
+def test_owners_and_racks_of_a_kip_848_group_come_and_go_with_its_members(
+    lw: Installation, running: RunningQuery, fresh: Callable[[str], str]
 ) -> None:
-    topic, group = "work", "readers"
-    with Cluster.start(1) as own:
-        lw = Installation(bootstrap=own.bootstrap, prefix="garbage.", replication=1)
-        lw.create(topic)
-        lw.fill(topic, [10])
-        lw.commit(group, topic, {0: 4})
-        settings = PipelineSettings(bootstrap=lw.bootstrap, checkpoint=tmp_path, prefix=lw.prefix)
-        running = Running(spark, settings)
-        lw.garbage(OFFSETS, b"\x00\x01garbage", b"zz")
-        lw.garbage(lw.topics.metadata, b'["offsets","x"]', b"{")
-        letters = lw.eventually(lambda: len(found := lw.latest("dead-letters")) >= 2 and found)
-        lw.observe(topic)
-        lw.fill(topic, [5])
-        lw.sample(topic)
-        assert lw.eventually(lambda: lag_of(lw, group, topic))["lag"] == [11]
-        lw.eventually(
-            lambda: (
-                running.counted("rejected") == {"malformed key": 1, "malformed levelwind record": 1}
-            )
+    topic, group = fresh("work"), fresh("consumers")
+    lw.create(topic, 2, replicas=[[1, 2], [2, 3]])
+    lw.fill(topic, [10, 10])
+    layout = lw.observe(topic)
+
+    def member(rack: str) -> Consumer:
+        consumer = Consumer(
+            {
+                "bootstrap.servers": lw.bootstrap,
+                "group.id": group,
+                "group.protocol": "consumer",
+                "client.rack": rack,
+                "auto.offset.reset": "earliest",
+                "enable.auto.commit": False,
+            }
         )
-        lw.eventually(lambda: done(running))
-        running.query.stop()
-        again = Running(spark, settings)
-        lw.eventually(lambda: NothingToRead() in again.news)
-        assert again.counted("rejected") == {}
-        again.query.stop()
-    by_topic = {key[0]: value for key, value in letters.items()}
-    assert by_topic[OFFSETS]["reason"] == "malformed key"
-    assert base64.b64decode(by_topic[OFFSETS]["key"]) == b"\x00\x01garbage"
-    assert by_topic[lw.topics.metadata]["reason"].startswith("malformed levelwind record: not JSON")
+        consumer.subscribe([topic])
+        return consumer
+
+    first = member("a")
+    read = first.consume(20, timeout=60)
+    assert len(read) == 20
+    first.commit(asynchronous=False)
+
+    def lag_with_owners(*members: Consumer) -> dict[str, Any]:
+        """The lag record, once each of these members and no other owns a partition."""
+        names = {member.memberid() for member in members}
+
+        def answer() -> Any:
+            for consumer in members:
+                consumer.poll(0.1)
+            lw.sample(topic)
+            found = lw.lag_of(group, topic)
+            return set(owners(found)) == names and found
+
+        return dict(wait_until("lag with these owners", answer, pause=0.3))
+
+    alone = lag_with_owners(first)
+    assert alone["local"] == ["a" in racks for racks in layout.racks]
+    assert alone["lag"] == [0, 0]
+    second = member("c")
+    shared = lag_with_owners(first, second)
+    racks = {first.memberid(): "a", second.memberid(): "c"}
+    assert shared["local"] == [
+        racks[str(owner)] in replicas
+        for owner, replicas in zip(owners(shared), layout.racks, strict=True)
+    ]
+    first.close()
+    lag_with_owners(second)
+    second.close()
+    wait_until(
+        "lag without owners",
+        lambda: (lw.sample(topic), "owner" not in lw.lag_of(group, topic))[1],
+        pause=0.3,
+    )
+    assert lw.lag_of(group, topic)["committed"] == [10, 10], "its offsets are still there"
+    wait_until(
+        "deletion of the group",
+        lambda: lw.admin.delete_consumer_groups([group])[group].exception() is None,
+    )
+    wait_until("end of the lag", lambda: not lw.lag_of(group, topic))
 
 
 def test_an_unreachable_cluster_ends_the_start(spark: SparkSession, tmp_path: Path) -> None:
@@ -236,120 +242,21 @@ def test_an_unreachable_cluster_ends_the_start(spark: SparkSession, tmp_path: Pa
 
 
 def test_missing_topics_end_the_start_with_their_names(
-    spark: SparkSession, cluster: Cluster, tmp_path: Path
+    spark: SparkSession, cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    looks = itertools.count()
+    jumping = SimpleNamespace(monotonic=lambda: 20.0 * next(looks), sleep=lambda _: None)
+    monkeypatch.setattr(cluster_metadata, "time", jumping)
     settings = PipelineSettings(
-        bootstrap=cluster.bootstrap, checkpoint=tmp_path, prefix="nobodys.", start_timeout=1000
+        bootstrap=cluster.bootstrap, checkpoint=tmp_path, prefix="nobodys.", start_timeout=30_000
     )
     with pytest.raises(TopicMissing, match=r"nobodys\.metadata"):
         query.start(spark, settings)
+    assert next(looks) == 3, "it looks again until its time is over"
 
 
-@pytest.mark.parametrize("executors_see_it", [True, False], ids=["path", "uri"])
-def test_a_query_that_is_stopped_again_and_again_ends_where_an_unbroken_one_does(
-    spark: SparkSession,
-    cluster: Cluster,
-    fresh: Callable[[str], str],
-    tmp_path: Path,
-    executors_see_it: bool,
-) -> None:
-    topic, group = fresh("work"), fresh("readers")
-    whole, broken = (
-        Installation(bootstrap=cluster.bootstrap, prefix=fresh(name) + ".")
-        for name in ("whole", "broken")
-    )
-    whole.create(topic, 3)
-    for step in range(1, 60):
-        whole.commit(group, topic, {0: step, 1: 2 * step, 2: 40})
-    begin = now()
-    for lw in (whole, broken):
-        write_input(lw, topic, group, begin)
-    checkpoints = {
-        lw.prefix: tmp_path / lw.prefix if executors_see_it else mount(spark, tmp_path / lw.prefix)
-        for lw in (whole, broken)
-    }
-
-    def settings(lw: Installation) -> PipelineSettings:
-        return PipelineSettings(
-            bootstrap=lw.bootstrap,
-            checkpoint=checkpoints[lw.prefix],
-            prefix=lw.prefix,
-            skew_duration=5000,
-            max_offsets_per_trigger=40,
-        )
-
-    def outcome(lw: Installation) -> str:
-        """The lag in full, and the keys of the active triggers.
-
-        A trigger's figures are those of the sample that raised it, which depends on the batches.
-        """
-        lag = {repr(key): value for key, value in lw.latest("lag").items() if group in key}
-        active = sorted(repr(key) for key in lw.latest("triggers") if group in key)
-        return json.dumps([lag, active], sort_keys=True).replace(lw.prefix, "")
-
-    unbroken = Running(spark, settings(whole))
-    whole.eventually(lambda: done(unbroken))
-    # Samples wait for the commits that they count, however late the batches bring those.
-    assert "('skew'" in outcome(whole)
-    change_racks(whole, topic, begin)
-    whole.eventually(lambda: "('racks'" in outcome(whole))
-    unbroken.query.stop()
-
-    def stopped_after(seconds: float) -> None:
-        stopped = Running(spark, settings(broken))
-        time.sleep(seconds)
-        stopped.query.stop()
-        assert stopped.set_aside == []
-
-    stopped_after(6.0)
-    stopped_after(1.5)
-    middle = Running(spark, settings(broken))
-    broken.eventually(lambda: done(middle))
-    middle.query.stop()
-    change_racks(broken, topic, begin)
-    stopped_after(0.4)  # within the first batch
-    stopped_after(2.5)
-    last = Running(spark, settings(broken))
-    broken.eventually(lambda: done(last))
-    last.query.stop()
-    assert outcome(broken) == outcome(whole)
-    assert '"committed": [59, 118, 40]' in outcome(whole)
-    assert "('racks'" in outcome(whole)
-    assert "('skew'" in outcome(whole)
-
-
-def done(running: Running) -> bool:
-    """Whether the query has read all its input; a restarted one may find nothing left."""
-    assert running.query.isActive, running.query.exception()
-    return bool(running.query.status["message"] == "Waiting for data to arrive")
-
-
-def write_input(lw: Installation, topic: str, group: str, begin: int) -> None:
-    """Write the input of an installation; `begin` is the time of its first record."""
-    publish_layout(lw, topic, begin, (("a",), ("b",), ("c",)))
-    lw.publish(assigned(group, "m0", {topic: (0, 1)}, rack="a"), at=begin)
-    lw.publish(assigned(group, "m1", {topic: (2,)}), at=begin)
-    topic_id, cut = id_of(lw, topic), lw.ends(OFFSETS)
-    for second in range(1, 40):
-        ends = (1000, 1000, 1000) if second < 6 else (2500, 4000, 41)
-        at = begin + second * 1000
-        sampled = records.offsets(topic, ends, at=at, topic_id=topic_id, offsets_topic_ends=cut)
-        lw.publish(sampled, at=at)
-
-
-def change_racks(lw: Installation, topic: str, begin: int) -> None:
-    """Move a partition, once the group is known: the first layout of a group is its baseline."""
-    publish_layout(lw, topic, begin + 60_000, (("a",), ("b",), ("a",)))
-
-
-def publish_layout(
-    lw: Installation, topic: str, at: int, racks: tuple[tuple[str, ...], ...]
-) -> None:
-    lw.publish(records.topic(topic, racks, at=at, topic_id=id_of(lw, topic)), at=at)
-
-
-def id_of(lw: Installation, topic: str) -> str:
-    return str(lw._described(topic).topic_id).translate(str.maketrans("+/", "-_"))
+def owners(found: dict[str, Any]) -> list[str | None]:
+    return [None if number < 0 else found["members"][number] for number in found.get("owner", [])]
 
 
 def assigned(

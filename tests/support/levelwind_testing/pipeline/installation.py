@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,6 +28,7 @@ from assignors.protocol.records import (
     partition_key,
 )
 from assignors.protocol.topics import Topics, partition_for
+from levelwind_testing.waiting import wait_until
 
 PARTITIONS = {
     "metadata": 1,
@@ -46,10 +47,18 @@ class Installation:
     replication: int = 2
     admin: AdminClient = field(init=False)
     producer: Producer = field(init=False)
+    _reader: Consumer = field(init=False)
+    _read: dict[tuple[str, int], list[tuple[list[Any], Any]]] = field(default_factory=dict)
+    """Records by topic and partition, as far as they have been read."""
+    _positions: dict[tuple[str, int], int] = field(default_factory=dict)
+    """Next offset to read of each partition."""
 
     def __post_init__(self) -> None:
         self.admin = AdminClient({"bootstrap.servers": self.bootstrap})
         self.producer = Producer({"bootstrap.servers": self.bootstrap, "linger.ms": 0})
+        self._reader = Consumer(
+            {"bootstrap.servers": self.bootstrap, "group.id": "reader", "enable.auto.commit": False}
+        )
         for name, partitions in PARTITIONS.items():
             self.create(self.prefix + name, partitions, **{"cleanup.policy": "compact"})
 
@@ -164,7 +173,7 @@ class Installation:
                     raise
                 return None
 
-        return self.eventually(answer)
+        return wait_until(f"topic {topic}", answer)
 
     @staticmethod
     def _id(described: Any) -> str:
@@ -198,9 +207,9 @@ class Installation:
         )
         wanted = [TopicPartition(topic, p, o) for p, o in offsets.items()]
         for attempt in Retrying(
-            retry=retry_if_exception(_loads),
+            retry=retry_if_exception(_is_starting),
             wait=wait_fixed(0.2),
-            stop=stop_after_delay(60),
+            stop=stop_after_delay(120),
             reraise=True,
         ):
             with attempt:
@@ -208,24 +217,31 @@ class Installation:
         consumer.close()
 
     def records(self, name: str) -> list[tuple[list[Any], Any]]:
-        """All records of one of levelwind's topics, parsed, by partition and offset."""
-        consumer = Consumer(
-            {"bootstrap.servers": self.bootstrap, "group.id": "reader", "enable.auto.commit": False}
-        )
-        found: list[tuple[list[Any], Any]] = []
-        for partition in range(PARTITIONS[name]):
-            here = TopicPartition(self.prefix + name, partition, 0)
-            _, end = consumer.get_watermark_offsets(here)
-            consumer.assign([here])
-            position = 0
-            while position < end:
-                message = consumer.poll(10)
-                assert message is not None, "one of levelwind's topics does not answer"
-                assert message.error() is None, message.error()
-                position = message.offset() + 1
-                raw = message.value()
-                found.append((json.loads(message.key()), None if raw is None else json.loads(raw)))
-        consumer.close()
+        """All records of one of levelwind's topics, parsed, by partition and offset.
+
+        Each is read once: tests ask again and again while they wait for a record.
+        """
+        return [
+            record
+            for partition in range(PARTITIONS[name])
+            for record in self._records_of(name, partition)
+        ]
+
+    def _records_of(self, name: str, partition: int) -> list[tuple[list[Any], Any]]:
+        found = self._read.setdefault((name, partition), [])
+        position = self._positions.get((name, partition), 0)
+        here = TopicPartition(self.prefix + name, partition, position)
+        _, end = self._reader.get_watermark_offsets(here)
+        if position < end:
+            self._reader.assign([here])
+        while position < end:
+            message = self._reader.poll(60)
+            assert message is not None, "one of levelwind's topics does not answer"
+            assert message.error() is None, message.error()
+            position = message.offset() + 1
+            raw = message.value()
+            found.append((json.loads(message.key()), None if raw is None else json.loads(raw)))
+        self._positions[name, partition] = position
         return found
 
     def latest(self, name: str) -> dict[tuple[Any, ...], Any]:
@@ -233,21 +249,19 @@ class Installation:
         latest = {tuple(key): value for key, value in self.records(name)}
         return {key: value for key, value in latest.items() if value is not None}
 
-    def eventually(self, question: Callable[[], Any], within: float = 200.0) -> Any:
-        """Wait for a true answer and return it; the limit is generous, for a busy machine."""
-        until = time.monotonic() + within
-        while not (answer := question()):
-            assert time.monotonic() < until, f"no true answer within {within:g} s"
-            time.sleep(0.2)
-        return answer
+    def lag_of(self, group: str, topic: str) -> dict[str, Any]:
+        """The newest lag record of a group and a topic; empty: there is none."""
+        return self.latest("lag").get(("lag", group, topic)) or {}
 
 
 def now() -> int:
     return int(time.time() * 1000)
 
 
-def _loads(error: BaseException) -> bool:
-    return (
-        isinstance(error, KafkaException)
-        and error.args[0].code() == KafkaError.COORDINATOR_LOAD_IN_PROGRESS
-    )
+def _is_starting(error: BaseException) -> bool:
+    """Whether a commit failed because its group has no coordinator yet."""
+    return isinstance(error, KafkaException) and error.args[0].code() in {
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.NOT_COORDINATOR,
+    }

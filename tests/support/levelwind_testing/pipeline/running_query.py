@@ -1,0 +1,33 @@
+"""The query in the session of the tests, with its news."""
+
+from pyspark.sql import SparkSession
+
+from streaming.spark import query
+from streaming.spark.progress import Progress, QueryNews
+from streaming.spark.settings import PipelineSettings
+
+
+class RunningQuery:
+    """A running query and its news."""
+
+    def __init__(self, spark: SparkSession, settings: PipelineSettings) -> None:
+        self.news: list[QueryNews] = []
+        self.set_aside: list[str] = []
+        self.query = query.start(spark, settings, self.news.append, self.set_aside.append)
+
+    @property
+    def batches(self) -> list[Progress]:
+        return [news for news in self.news if isinstance(news, Progress)]
+
+    def counted(self, what: str) -> dict[str, int]:
+        total: dict[str, int] = {}
+        for batch in self.batches:
+            for name, count in getattr(batch, what).items():
+                total[name] = total.get(name, 0) + count
+        return total
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the query has read all its input; a restarted one may find nothing left."""
+        assert self.query.isActive, self.query.exception()
+        return bool(self.query.status["message"] == "Waiting for data to arrive")
