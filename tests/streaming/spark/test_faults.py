@@ -1,8 +1,8 @@
 """Faults: a killed driver, a restarted broker, a damaged checkpoint and a full disk.
 
 Each time the outcome must be that of an undisturbed pipeline over the same input: the compacted lag
-and triggers, key by key, value by value, each with its source. `LEVELWIND_KILLS` is the number of
-kills (default 4), `LEVELWIND_SEED` decides their times; the seed is printed.
+and triggers, key by key, value by value, each with its source. `make rare` kills the driver
+`LEVELWIND_KILLS` times (default 10), `LEVELWIND_SEED` decides when; the seed is printed.
 
     LEVELWIND_KILLS=20 pytest -s tests/streaming/spark/test_faults.py -k killed
 """
@@ -10,10 +10,10 @@ kills (default 4), `LEVELWIND_SEED` decides their times; the seed is printed.
 import json
 import os
 import random
+import shutil
 import subprocess
 import sys
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ from daemon.pipeline.order import PipelineOrder
 from deploy import guard
 from deploy.cluster import Cluster
 from deploy.jars import classpath
+from levelwind_testing.drawn_seeds import drawn_seed
 from levelwind_testing.kafka.patient_brokers import PATIENT
 from levelwind_testing.pipeline.fault_input import GROUPS, TOPIC, write_input
 from levelwind_testing.pipeline.installation import PARTITIONS, Installation, now
@@ -38,11 +39,13 @@ from levelwind_testing.pipeline.published_outcome import (
 )
 from levelwind_testing.processes.json_lines import follow_json_lines
 from levelwind_testing.processes.supervised_pipeline import Supervised
+from levelwind_testing.waiting import wait_until
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(1500)]
 
-KILLS = int(os.environ.get("LEVELWIND_KILLS", "4"))
-SEED = int(os.environ.get("LEVELWIND_SEED", str(random.SystemRandom().randrange(2**32))))
+KILLS = int(os.environ.get("LEVELWIND_KILLS", "10"))
+FILES_OF_A_BATCH = 6
+"""Files of the checkpoint that a batch writes: the first one of a checkpoint some more."""
 # A JVM that compiles fast rather than well, since most of these runs are short.
 QUICK = {"spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"}
 
@@ -71,7 +74,8 @@ def settings(lw: Installation, state: Path) -> Settings:
         state_dir=state,
         pipeline=PipelineSection(
             skew_duration=5.0,
-            max_offsets_per_trigger=120,
+            max_offsets_per_trigger=240,
+            trigger_interval=0.0,
             restart_window=600.0,
             spark=QUICK,
         ),
@@ -95,15 +99,18 @@ class Driver:
         self.child = guard.start(command, output=subprocess.PIPE)
         follow_json_lines(self.child.process, self.events.append, self.noise)
 
-    def wait_for(self, *names: str, within: float = 240.0) -> dict[str, Any]:
-        """The first event of one of these names."""
-        until = time.monotonic() + within
-        while not (found := [event for event in list(self.events) if event["event"] in names]):
+    def wait_for(self, what: str, question: Callable[[], Any]) -> Any:
+        """Wait for an event while the process runs."""
+
+        def running() -> Any:
             assert self.child is not None
             assert self.child.poll() is None, self.tail()
-            assert time.monotonic() < until, self.tail()
-            time.sleep(0.02)
-        return found[0]
+            return question()
+
+        return wait_until(what, running, 240, pause=0.01, shown=self.tail)
+
+    def logged(self, name: str) -> list[dict[str, Any]]:
+        return [event for event in list(self.events) if event["event"] == name]
 
     def tail(self) -> str:
         return "\n".join([*map(str, self.events[-10:]), *self.noise[-40:]])
@@ -115,14 +122,44 @@ class Driver:
     def to_the_end(self) -> None:
         """Start, read everything, and stop."""
         self.start()
-        self.wait_for("pipeline.caught_up")
+        self.wait_for("end of the input", lambda: self.logged("pipeline.caught_up"))
         self.kill()
+
+    def kill_after(self, files: int) -> None:
+        """Start, and kill once the checkpoint has some more files, or all has been read."""
+        before = self._files()
+        self.start()
+        self.wait_for("start", lambda: self.logged("pipeline.started"))
+        self.wait_for(
+            f"{files} files of the checkpoint",
+            lambda: len(self._files() - before) >= files or self.logged("pipeline.caught_up"),
+        )
+        last = max((event["batch"] for event in self.logged("pipeline.batch")), default="none")
+        self.kill()
+        print(f"killed after {files} files, in the batch after {last}")
+
+    def _files(self) -> set[str]:
+        """The files of the checkpoint, without those of which each is the checksum of another."""
+        walked = os.walk(self._file.parent / "checkpoint")
+        return {
+            f"{directory}/{name}"
+            for directory, _, names in walked
+            for name in names
+            if not name.startswith(".")
+        }
 
 
 @pytest.fixture(scope="module")
-def truth(lw: Installation, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def finished(lw: Installation, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The state of an undisturbed pipeline that has read everything."""
+    state = tmp_path_factory.mktemp("unbroken")
+    Driver(lw, state).to_the_end()
+    return state
+
+
+@pytest.fixture(scope="module")
+def truth(lw: Installation, finished: Path) -> dict[str, Any]:
     """The outcome of an undisturbed pipeline."""
-    Driver(lw, tmp_path_factory.mktemp("unbroken")).to_the_end()
     found = outcome(lw)
     assert sum(key.startswith("lag ") for key in found) == len(GROUPS)
     assert {key.split(" ")[1] for key in found if key.startswith("triggers ")} == {
@@ -132,27 +169,21 @@ def truth(lw: Installation, tmp_path_factory: pytest.TempPathFactory) -> dict[st
     return found
 
 
+@pytest.mark.parametrize(
+    "kills", [2, pytest.param(KILLS, marks=pytest.mark.rare)], ids=["twice", "many times"]
+)
 def test_a_driver_that_is_killed_again_and_again_ends_where_an_unbroken_one_does(
-    lw: Installation, truth: dict[str, Any], tmp_path: Path
+    lw: Installation, truth: dict[str, Any], tmp_path: Path, kills: int
 ) -> None:
-    chance = random.Random(SEED)
-    print(f"LEVELWIND_SEED={SEED}")
+    chance = random.Random(drawn_seed())
     before = ends(lw)
     driver = Driver(lw, tmp_path)
-    for number in range(KILLS):
-        driver.start()
+    for number in range(kills):
         # Half of the kills hit the first batch, which loads the state, half a later one.
-        driver.wait_for(chance.choice(["pipeline.started", "pipeline.batch"]), "pipeline.caught_up")
-        pause = chance.uniform(0.0, 3.0)
-        time.sleep(pause)
-        batches = [event["batch"] for event in driver.events if event["event"] == "pipeline.batch"]
-        driver.kill()
-        last = max(batches, default="none")
-        print(f"kill {number + 1}: after {pause:.2f} s, in the batch after {last}")
+        first, behind = (FILES_OF_A_BATCH, 4 * FILES_OF_A_BATCH) if number % 2 else (0, 6)
+        driver.kill_after(chance.randrange(first, behind))
     driver.to_the_end()
-    assert [
-        event for event in driver.events if event["event"] == "pipeline.checkpoint_set_aside"
-    ] == []
+    assert driver.logged("pipeline.checkpoint_set_aside") == []
     assert outcome(lw, before) == truth
     for key, values in published_values(lw, before).items():
         assert outdated_repeats(values) == [], key
@@ -160,9 +191,9 @@ def test_a_driver_that_is_killed_again_and_again_ends_where_an_unbroken_one_does
 
 @pytest.mark.parametrize("victim", ["offsets", "state"])
 def test_a_damaged_checkpoint_is_set_aside_and_the_state_rebuilt(
-    lw: Installation, truth: dict[str, Any], tmp_path: Path, victim: str
+    lw: Installation, truth: dict[str, Any], finished: Path, tmp_path: Path, victim: str
 ) -> None:
-    Driver(lw, tmp_path).to_the_end()
+    shutil.copytree(finished, tmp_path, dirs_exist_ok=True)
     query = tmp_path / "checkpoint" / "query"
     if victim == "offsets":
         newest = max((query / "offsets").glob("[0-9]*"), key=lambda file: int(file.name))
@@ -181,9 +212,10 @@ def test_a_damaged_checkpoint_is_set_aside_and_the_state_rebuilt(
     stale_keys = publish_stale_records(lw)
     before = ends(lw)
     with Supervised(settings(lw, tmp_path)) as supervised:
-        caught_up = supervised.wait_for(lambda: supervised.named("pipeline.caught_up"))[0]
-        assert supervised.wait_for(lambda: not stale_keys & outcome(lw).keys()), (
-            "records that the rebuilt state does not confirm end"
+        caught_up = supervised.wait_for_event("pipeline.caught_up")
+        supervised.wait_for(
+            "end of the records that the rebuilt state does not confirm",
+            lambda: not stale_keys & outcome(lw).keys(),
         )
         (aside,) = supervised.named("pipeline.checkpoint_set_aside")
     assert caught_up["rebuilt"]
@@ -204,20 +236,17 @@ def test_a_full_disk_costs_time_and_nothing_else(
         pytest.skip("only root can mount a small disk")
     ballast = small / "ballast"
     try:
-        with Supervised(settings(lw, tmp_path)) as supervised:
-            supervised.wait_for(lambda: supervised.named("pipeline.batch"))
+        with Supervised(settings(lw, tmp_path), allowed=1) as supervised:
+            supervised.wait_for_event("pipeline.batch")
             fill(ballast)
-            supervised.wait_for(lambda: supervised.named("pipeline.died"))
+            supervised.wait_for_event("pipeline.died")
+            with pytest.raises(PipelineFailedError, match="pipeline\\.restarts"):
+                supervised.wait_for("end after the second death", lambda: False)
             assert {event["cause"] for event in supervised.named("pipeline.failed")} == {"machine"}
             assert supervised.named("pipeline.caught_up") == []
-        with (
-            Supervised(settings(lw, tmp_path), allowed=0) as impatient,
-            pytest.raises(PipelineFailedError, match="pipeline\\.restarts"),
-        ):
-            impatient.wait_for(lambda: False)
         ballast.unlink()
         with Supervised(settings(lw, tmp_path)) as supervised:
-            supervised.wait_for(lambda: supervised.named("pipeline.caught_up"))
+            supervised.wait_for_event("pipeline.caught_up")
             assert supervised.named("pipeline.checkpoint_set_aside") == []
     finally:
         subprocess.run(["umount", "-l", str(small)], check=True)
@@ -254,15 +283,18 @@ def fill(file: Path) -> None:
 
 
 def test_a_broker_that_restarts_is_waited_for(
-    own: Cluster, lw: Installation, tmp_path: Path
+    own: Cluster, lw: Installation, finished: Path, tmp_path: Path
 ) -> None:
+    shutil.copytree(finished, tmp_path, dirs_exist_ok=True)
     with Supervised(settings(lw, tmp_path)) as supervised:
-        supervised.wait_for(lambda: supervised.named("pipeline.caught_up"))
+        supervised.wait_for_event("pipeline.caught_up")
         own.stop_broker(1)
-        time.sleep(3)
+        lived = supervised.heartbeats
+        supervised.wait_for("heartbeats", lambda: supervised.heartbeats >= lived + 3)
         own.start_broker(1)
         lw.commit(GROUPS[2], TOPIC, {0: 999})
         supervised.wait_for(
-            lambda: outcome(lw)[f'lag ["lag","{GROUPS[2]}","{TOPIC}"]']["committed"][0] == 999
+            "lag of the commit",
+            lambda: outcome(lw)[f'lag ["lag","{GROUPS[2]}","{TOPIC}"]']["committed"][0] == 999,
         )
         assert supervised.named("pipeline.checkpoint_set_aside") == []

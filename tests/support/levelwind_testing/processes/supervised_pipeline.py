@@ -8,27 +8,24 @@ from daemon.config.settings import Settings
 from daemon.pipeline.supervisor import Attempts, PipelineChild
 from deploy.jars import classpath
 from levelwind_testing.processes import processes
+from levelwind_testing.waiting import wait_until
 
 PATIENCE_SECONDS = 300.0
 
 
 class Supervised:
-    """A supervised pipeline; `events` are those of its process, with the time of each beside it."""
+    """A supervised pipeline; `events` are those of its process."""
 
     def __init__(self, settings: Settings, *, allowed: int = 9) -> None:
         self.events: list[Mapping[str, Any]] = []
-        self.times: list[float] = []
-        """Monotonic seconds, indexed as `events`."""
+        self.ahead = 0.0
+        """Seconds by which the supervisor's clock is ahead."""
         self.child = PipelineChild(
             settings,
             classpath("spark"),
             Attempts(allowed=allowed, window=600.0, longest_pause=4.0),
-            self._on_event,
+            self.events.append,
         )
-
-    def _on_event(self, event: Mapping[str, Any]) -> None:
-        self.times.append(time.monotonic())
-        self.events.append(event)
 
     def __enter__(self) -> Self:
         return self
@@ -36,17 +33,31 @@ class Supervised:
     def __exit__(self, *_: object) -> None:
         self.child.stop()
 
-    def named(self, name: str, *, since: float = 0.0) -> list[Mapping[str, Any]]:
-        pairs = zip(list(self.events), list(self.times), strict=False)
-        return [event for event, at in pairs if event["event"] == name and at >= since]
+    def named(self, name: str, *, since: int = 0) -> list[Mapping[str, Any]]:
+        """The events of a name, without the first `since` of all events."""
+        return [event for event in self.events[since:] if event["event"] == name]
 
-    def wait_for(self, question: Callable[[], Any], within: float = PATIENCE_SECONDS) -> Any:
-        until = time.monotonic() + within
-        while not (answer := question()):
-            assert time.monotonic() < until, self.events[-20:]
-            self.child.watch(time.monotonic())
-            time.sleep(0.1)
-        return answer
+    def wait_for(self, what: str, question: Callable[[], Any]) -> Any:
+        """Wait for an event while the child is watched."""
+
+        def watched() -> Any:
+            self.child.watch(time.monotonic() + self.ahead)
+            return question()
+
+        return wait_until(
+            what, watched, PATIENCE_SECONDS, pause=0.1, shown=lambda: self.events[-20:]
+        )
+
+    def wait_for_event(self, name: str, *, since: int = 0) -> Mapping[str, Any]:
+        """Wait for an event of the pipeline, and return the first."""
+        events: list[Mapping[str, Any]] = self.wait_for(name, lambda: self.named(name, since=since))
+        return events[0]
+
+    @property
+    def heartbeats(self) -> int:
+        """The number of signs of life of the present attempt; 0 between two attempts."""
+        running = self.child._running
+        return running.signs.counts.answers if running is not None else 0
 
     def processes(self) -> dict[int, processes.Process]:
         """The processes of the present attempt, by process id; none between two attempts."""
