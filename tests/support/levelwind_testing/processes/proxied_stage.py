@@ -36,8 +36,8 @@ from levelwind_testing.waiting import wait_until
 
 PARTITIONS = 6
 SESSION_MS = 6000
-REPORTS_A_REQUEST = 8
-"""Lag records between two requests for a plan."""
+REPORTS_A_REQUEST = 2
+"""Lag records before a request for a plan: a request before the lag is known has one without it."""
 STANDINGS = frozenset(
     {
         "proxy.leading",
@@ -200,11 +200,10 @@ class ProxiedStage:
         held = self.wait(lambda: self.settled() and self.held(), "group")
         busy = max(held.values(), key=len)
         self.behind = tuple(BUSY if number in busy else 0 for number in range(PARTITIONS))
-        next_request = self.reported
+        next_request = self.reported + REPORTS_A_REQUEST
 
         def is_shared():
             nonlocal next_request
-            # A request before the lag is known has a plan without it.
             if self.reported >= next_request:
                 next_request = self.reported + REPORTS_A_REQUEST
                 self.ask_for_a_plan()
