@@ -3,86 +3,88 @@
 import json
 import subprocess
 import sys
-import time
+import urllib.request
 from collections.abc import Iterator
 from itertools import cycle
 
 import pytest
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, TopicPartition
+from prometheus_client.parser import text_string_to_metric_families
 
 from assignors.handover.timers import Timers
 from assignors.protocol import partition_ranges as ranges
-from deploy.cluster import Cluster
-from levelwind_testing.kafka.patient_brokers import PATIENT
 from levelwind_testing.kafka.reassignment import reassign
 from levelwind_testing.processes.daemon_process import timer_settings
 from levelwind_testing.processes.subscriber_process import SubscriberProcess, shared
-from levelwind_testing.processes.supervised_daemons import wait_until
 from levelwind_testing.processes.whole_loop import Loop
+from levelwind_testing.waiting import wait_until
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(420)]
 
 PREFIX = "loop."
 TIMERS = Timers().scaled(0.5)
+RECORDS_WITHOUT_A_DAEMON = 120
+"""Records after which a member of a published group has shown that it goes on by itself."""
 SETTINGS = (
     f"prefix={PREFIX}",
+    "metrics.listen=127.0.0.1:0",
     "control.cooldown.duration=4",
-    "groups.by-rack.strategy=range",
-    "groups.advised.mode=advisory",
-    "groups.proxied-rack.mode=proxy",
+    "groups.loop-by-rack.strategy=range",
+    "groups.loop-advised.mode=advisory",
+    "groups.loop-proxied-rack.mode=proxy",
     "proxy.session_timeout=6",
     "proxy.heartbeat_interval=0.5",
     "proxy.retry=0.5",
-    "groups.published-lag.mode=published",
-    "groups.published-rack.mode=published",
+    "groups.loop-published-lag.mode=published",
+    "groups.loop-published-rack.mode=published",
     *timer_settings(TIMERS),
 )
 
 
 @pytest.fixture(scope="module")
-def loop(tmp_path_factory) -> Iterator[Loop]:
-    with Cluster.start(settings=PATIENT) as cluster:
-        loop = Loop(cluster.bootstrap, tmp_path_factory.mktemp("state"), PREFIX, TIMERS, SETTINGS)
-        try:
-            loop.daemon.wait_for("the lead", lambda: loop.daemon.logged("daemon.leading"))
-            # On a busy machine Spark's start alone may take longer than what a test waits for.
-            loop.daemon.wait_for("lag", lambda: loop.daemon.logged("pipeline.caught_up"), 240)
-            yield loop
-        finally:
-            loop.daemon.stop()
+def loop(cluster, tmp_path_factory) -> Iterator[Loop]:
+    state = tmp_path_factory.mktemp("loop") / "state"
+    loop = Loop(cluster.bootstrap, state, PREFIX, TIMERS, SETTINGS, observed="loop-.*")
+    try:
+        loop.daemon.wait_for("the lead", lambda: loop.daemon.logged("daemon.leading"))
+        # On a busy machine Spark's start alone may take longer than what a test waits for.
+        loop.daemon.wait_for("lag", lambda: loop.daemon.logged("pipeline.caught_up"), 300)
+        yield loop
+    finally:
+        loop.daemon.stop()
 
 
 def test_a_skewed_lag_moves_the_hot_partitions_apart(loop):
-    loop.create("skewed", [[1, 2], [2, 3], [3, 1]] * 2)
-    followers = loop.follow("by-lag", "skewed", "abc", rate=60)
+    loop.create("loop-skewed", [[1, 2], [2, 3], [3, 1]] * 2)
+    followers = loop.follow("loop-by-lag", "loop-skewed", "abc", rate=60)
     loop.daemon.wait_for(
         "the first plan's partitions", lambda: all(len(f.owned) == 2 for f in followers)
     )
     loaded = followers[0]
     hot = set(loaded.owned)
     for number in range(6):
-        loop.produce("skewed", number, 3000 if number in hot else 30)
+        loop.produce("loop-skewed", number, 3000 if number in hot else 30)
     plan = loop.daemon.wait_for(
-        "a plan", lambda: loop.daemon.logged("plan.published", group="by-lag", cause="skew")
+        "a plan", lambda: loop.daemon.logged("plan.published", group="loop-by-lag", cause="skew")
     )[0]
     assert plan["after"]["skew"] < plan["before"]["skew"]
-    assert loop.daemon.logged("trigger.raised", group="by-lag", kind="skew")
+    assert loop.daemon.logged("trigger.raised", group="loop-by-lag", kind="skew")
     loop.daemon.wait_for(
         "the hot partitions with two followers",
         lambda: (
             sum(len(f.owned) for f in followers) == 6 and not any(hot <= f.owned for f in followers)
         ),
     )
-    loop.all_is_done("by-lag", "skewed", followers)
+    loop.all_is_done("loop-by-lag", "loop-skewed", followers)
     for follower in followers:
         follower.stop()
 
 
 def test_replicas_that_change_racks_take_their_partitions_to_consumers_there(loop):
-    loop.create("racked", [[1], [2], [3]] * 2)
-    followers = dict(zip("abc", loop.follow("by-rack", "racked", "abc"), strict=True))
+    loop.create("loop-racked", [[1], [2], [3]] * 2)
+    followers = dict(zip("abc", loop.follow("loop-by-rack", "loop-racked", "abc"), strict=True))
     for number in range(6):
-        loop.produce("racked", number, 100)
+        loop.produce("loop-racked", number, 100)
 
     def owners():
         return {rack: set(follower.owned) for rack, follower in followers.items()}
@@ -91,11 +93,11 @@ def test_replicas_that_change_racks_take_their_partitions_to_consumers_there(loo
         "local partitions", lambda: owners() == {"a": {0, 3}, "b": {1, 4}, "c": {2, 5}}
     )
     # The pipeline knows a group from its first commit on, and only changes of racks after that.
-    loop.read("lag", lambda records: b'["lag","by-rack","racked"]' in records)
-    reassign(loop.bootstrap, "racked", {number: [(number + 1) % 3 + 1] for number in range(6)})
+    loop.read("lag", lambda records: b'["lag","loop-by-rack","loop-racked"]' in records)
+    reassign(loop.bootstrap, "loop-racked", {number: [(number + 1) % 3 + 1] for number in range(6)})
 
     def plans():
-        return loop.daemon.logged("plan.published", group="by-rack", cause="racks")
+        return loop.daemon.logged("plan.published", group="loop-by-rack", cause="racks")
 
     # Brokers may take their time, so that a plan knows new racks of some partitions only.
     loop.daemon.wait_for(
@@ -104,23 +106,55 @@ def test_replicas_that_change_racks_take_their_partitions_to_consumers_there(loo
     assert all(plan["after"]["cross_rack"] < plan["before"]["cross_rack"] for plan in plans())
     loop.daemon.wait_for("the move", lambda: owners() == {"b": {0, 3}, "c": {1, 4}, "a": {2, 5}})
     for number in range(6):
-        loop.produce("racked", number, 100)
-    loop.all_is_done("by-rack", "racked", list(followers.values()))
+        loop.produce("loop-racked", number, 100)
+    loop.all_is_done("loop-by-rack", "loop-racked", list(followers.values()))
     loop.daemon.wait_for(
         "the end of the trigger",
-        lambda: loop.daemon.logged("trigger.cleared", group="by-rack", kind="racks"),
+        lambda: loop.daemon.logged("trigger.cleared", group="loop-by-rack", kind="racks"),
     )
     for follower in followers.values():
         follower.stop()
 
 
+def scrape(address):
+    with urllib.request.urlopen(f"http://{address}/metrics", timeout=30) as answer:
+        families = list(text_string_to_metric_families(answer.read().decode()))
+    return {
+        (sample.name, *(value for _, value in sorted(sample.labels.items()))): sample.value
+        for family in families
+        for sample in family.samples
+    }
+
+
+def test_one_scrape_tells_of_observer_pipeline_and_control_and_forgets_a_group_that_is_gone(loop):
+    group, topic = "loop-watched", "loop-measured"
+    loop.create(topic, [[1], [2]])
+    address = loop.daemon.logged("metrics.listening")[0]["address"]
+    reader = Consumer({"bootstrap.servers": loop.bootstrap, "group.id": group, "log_level": 0})
+    reader.commit(offsets=[TopicPartition(topic, 0, 0)], asynchronous=False)
+    reader.close()
+    lag = ("levelwind_group_lag_records", group)
+    loop.daemon.wait_for("the group's lag", lambda: lag in scrape(address))
+    # A batch is counted when it is over; its records may be read before.
+    counted = ("levelwind_pipeline_records_total",)
+    loop.daemon.wait_for("the batch", lambda: scrape(address)[counted] >= 1)
+    found = scrape(address)
+    assert found["levelwind_leading",] == found["levelwind_pipeline_up",] == 1
+    assert found[lag] == 0
+    assert found["levelwind_pipeline_batch_seconds_count",] >= 1
+    assert found["levelwind_observer_tick_seconds_count", "offsets"] >= 1
+    assert found["levelwind_observer_tick_seconds_count", "metadata"] >= 1
+    loop.admin.delete_consumer_groups([group])[group].result(30)
+    loop.daemon.wait_for("the group to go", lambda: lag not in scrape(address))
+
+
 def test_an_advisory_group_keeps_what_it_has_and_describe_shows_the_plan_beside_it(loop):
-    loop.create("advised", [[1, 2], [2, 3], [3, 1]] * 2)
+    loop.create("loop-advised", [[1, 2], [2, 3], [3, 1]] * 2)
     for number in range(6):
-        loop.produce("advised", number, 100)
+        loop.produce("loop-advised", number, 100)
     config = {
         "bootstrap.servers": loop.bootstrap,
-        "group.id": "advised",
+        "group.id": "loop-advised",
         "auto.offset.reset": "earliest",
         "auto.commit.interval.ms": 500,
         "partition.assignment.strategy": "range",
@@ -129,7 +163,7 @@ def test_an_advisory_group_keeps_what_it_has_and_describe_shows_the_plan_beside_
     with Consumer(config) as first, Consumer(config) as second:
         members = (first, second)
         for member in members:
-            member.subscribe(["advised"])
+            member.subscribe(["loop-advised"])
 
         def owned():
             for member in members:
@@ -141,7 +175,7 @@ def test_an_advisory_group_keeps_what_it_has_and_describe_shows_the_plan_beside_
         )
 
         def planned():
-            return owned() and loop.daemon.logged("plan.published", group="advised")
+            return owned() and loop.daemon.logged("plan.published", group="loop-advised")
 
         (plan, *_) = loop.daemon.wait_for("a plan", planned)
         assert plan["mode"] == "advisory"
@@ -149,14 +183,14 @@ def test_an_advisory_group_keeps_what_it_has_and_describe_shows_the_plan_beside_
 
         def described_plan():
             """What describe says; the first plan may be of the member that came first."""
-            found = owned() and described(loop, "advised")
+            found = owned() and described(loop, "loop-advised")
             return {row["planned"] for row in found["partition"]} == set(names) and found
 
         shown = loop.daemon.wait_for("a plan of both", described_plan)
         before = owned()
         assert (shown["mode"], shown["planned"]["partitions"]) == ("advisory", 6)
         assert {
-            row["instance"]: ranges.parse(row["owned"]["advised"]) for row in shown["member"]
+            row["instance"]: ranges.parse(row["owned"]["loop-advised"]) for row in shown["member"]
         } == {name: tuple(sorted(numbers)) for name, numbers in zip(names, before, strict=True)}
         assert owned() == before
 
@@ -207,6 +241,18 @@ def subscribe(loop):
         started.extend(loop.subscribe(*arguments, **more))
         return list(started)
 
+    def wait(what, holds):
+        """Wait for an event; a failure shows what the members that run have seen and written."""
+        return wait_until(what, holds, shown=shown)
+
+    def shown():
+        members = (
+            f"{m.instance}: {m.history[-4:]}, ended {m.child.poll()}\n{''.join(m.noise[-15:])}"
+            for m in started
+        )
+        return "\n".join([*members, loop.daemon.tail()])
+
+    begin.wait = wait
     yield begin
     for member in started:
         member.stop()
@@ -215,106 +261,58 @@ def subscribe(loop):
 def test_replicas_that_change_racks_take_partitions_of_members_that_subscribe_along(
     loop, subscribe
 ):
-    group = "published-rack"
-    loop.create("racked-too", [[1], [2], [3]] * 2)
-    members = subscribe(group, "racked-too", ["kafka-python", "aiokafka", "aiokafka"])
+    group = "loop-published-rack"
+    loop.create("loop-racked-too", [[1], [2], [3]] * 2)
+    members = subscribe(group, "loop-racked-too", ["kafka-python", "aiokafka", "aiokafka"])
     for number in range(6):
-        loop.produce("racked-too", number, 100)
+        loop.produce("loop-racked-too", number, 100)
 
     def owned():
         return [member.owned for member in members] if settled(members) else None
 
-    loop.daemon.wait_for("local partitions", lambda: owned() == [{0, 3}, {1, 4}, {2, 5}])
+    subscribe.wait("local partitions", lambda: owned() == [{0, 3}, {1, 4}, {2, 5}])
     names = {member.instance for member in members}
     loop.read("assignments", lambda records: planned_members(records, group) == names)
-    reassign(loop.bootstrap, "racked-too", {number: [(number + 1) % 3 + 1] for number in range(6)})
-    loop.daemon.wait_for(
+    reassign(
+        loop.bootstrap, "loop-racked-too", {number: [(number + 1) % 3 + 1] for number in range(6)}
+    )
+    subscribe.wait(
         "a plan",
         lambda: loop.daemon.logged("plan.published", group=group, cause="racks"),
     )
-    loop.daemon.wait_for("the move", lambda: owned() == [{2, 5}, {0, 3}, {1, 4}])
-    loop.all_is_processed(group, "racked-too", members)
-    each_generation_has_one_owner_of_each_partition(members)
-
-
-def test_a_published_group_follows_plans_and_outlives_the_daemon_and_its_own_leader(
-    loop, subscribe
-):
-    group, topic = "published-lag", "skewed-too"
-    loop.create(topic, [[1, 2], [2, 3], [3, 1]] * 2)
-    members = subscribe(group, topic, ["kafka-python", "aiokafka", "kafka-python"], rate=60)
-    for number in range(6):
-        loop.produce(topic, number, 30)
-    loop.daemon.wait_for(
-        "the first plan", lambda: loop.daemon.logged("plan.published", group=group)
-    )
-    loop.daemon.wait_for(
-        "two partitions each", lambda: settled(members) and all(len(m.owned) == 2 for m in members)
-    )
-    hot = set(members[0].owned)
-    for number in hot:
-        loop.produce(topic, number, 2000)
-    loop.daemon.wait_for(
-        "a plan", lambda: loop.daemon.logged("plan.published", group=group, cause="skew")
-    )
-    loop.daemon.wait_for(
-        "the hot partitions with two members",
-        lambda: settled(members) and not any(hot <= m.owned for m in members),
-    )
-
-    # The daemon dies: everybody goes on, at once and as before.
-    for number in range(6):
-        loop.produce(topic, number, 500)
-    loop.daemon.kill()
-    before = [(m.generation, m.handled) for m in members]
-    time.sleep(2)
-    for member, (generation, handled) in zip(members, before, strict=True):
-        assert member.generation == generation
-        assert member.handled > handled
-
-    # The member that leads dies, and another is not heard of for longer than its session.
-    leader = next(member for member in members if member.leads)
-    leader.kill()
-    asleep, awake = [member for member in members if member is not leader]
-    asleep.pause()
-    wait_until("one owner", lambda: awake.owned == set(range(6)), 60)
-    asleep.go_on()
-    wait_until("the other's return", lambda: settled([asleep, awake]) and asleep.owned, 60)
-    assert asleep.refusals, "what it had in hand belonged to another member by then"
-    loop.start()
-    loop.daemon.wait_for("the lead", lambda: loop.daemon.logged("daemon.leading"))
-    asleep.speed_up()
-    awake.speed_up()
-    loop.all_is_processed(group, topic, members)
+    subscribe.wait("the move", lambda: owned() == [{2, 5}, {0, 3}, {1, 4}])
+    loop.all_is_processed(group, "loop-racked-too", members)
     each_generation_has_one_owner_of_each_partition(members)
 
 
 def test_a_group_by_a_pattern_reads_a_topic_that_comes_later_and_no_other(loop):
-    for name in ("patterned.1", "unpatterned"):
+    for name in ("loop-patterned.1", "loop-unpatterned"):
         loop.create(name, [[1, 2], [2, 3]])
-    followers = loop.follow("patterned", "^patterned[.]", "ab")
+    followers = loop.follow("loop-patterned", "^loop-patterned[.]", "ab")
     loop.daemon.wait_for("partitions", lambda: all(len(f.owned) == 1 for f in followers))
 
     def causes():
-        return [plan["cause"] for plan in loop.daemon.logged("plan.published", group="patterned")]
+        return [
+            plan["cause"] for plan in loop.daemon.logged("plan.published", group="loop-patterned")
+        ]
 
     before = len(causes())
-    loop.create("patterned.2", [[1, 2], [2, 3]])
-    for name in ("patterned.1", "patterned.2", "unpatterned"):
+    loop.create("loop-patterned.2", [[1, 2], [2, 3]])
+    for name in ("loop-patterned.1", "loop-patterned.2", "loop-unpatterned"):
         loop.produce(name, 0, 100)
-    for name in ("patterned.1", "patterned.2"):
+    for name in ("loop-patterned.1", "loop-patterned.2"):
         loop.daemon.wait_for(
             f"commits in {name}",
-            lambda name=name: loop.committed("patterned", name, 1) == {0: 100},
+            lambda name=name: loop.committed("loop-patterned", name, 1) == {0: 100},
         )
     assert "topics" in causes()[before:]
-    assert loop.committed("patterned", "unpatterned", 1) == {0: 0}
+    assert loop.committed("loop-patterned", "loop-unpatterned", 1) == {0: 0}
     for follower in followers:
         follower.stop()
 
 
 def test_replicas_that_change_racks_move_partitions_of_a_proxied_group(loop):
-    group, topic, journal, gone = "proxied-rack", "racked-three", [], []
+    group, topic, journal, gone = "loop-proxied-rack", "loop-racked-three", [], []
     loop.create(topic, [[1], [2], [3]] * 2)
 
     def join(rack):
@@ -372,42 +370,74 @@ def test_replicas_that_change_racks_move_partitions_of_a_proxied_group(loop):
             member.stop()
 
 
-def test_a_daemon_that_is_killed_freezes_the_assignment_and_its_successor_keeps_it(loop):
-    loop.create("lasting", [[1, 2], [2, 3], [3, 1]] * 2)
-    followers = loop.follow("lasting", "lasting", "abc")
-    loop.daemon.wait_for("partitions", lambda: all(len(f.owned) == 2 for f in followers))
-    before = [set(f.owned) for f in followers]
+def test_groups_outlive_the_daemon_a_published_one_its_own_leader_and_a_successor_moves_nothing(
+    loop, subscribe
+):
+    lasting = "loop-lasting"
+    loop.create(lasting, [[1, 2], [2, 3], [3, 1]] * 2)
+    followers = loop.follow(lasting, lasting, "abc")
+    group, topic = "loop-published-lag", "loop-skewed-too"
+    loop.create(topic, [[1, 2], [2, 3], [3, 1]] * 2)
+    members = subscribe(group, topic, ["kafka-python", "aiokafka", "aiokafka"], rate=60)
+    for number in range(6):
+        loop.produce(topic, number, 30)
+    subscribe.wait("the first plan", lambda: loop.daemon.logged("plan.published", group=group))
+    subscribe.wait(
+        "two partitions each", lambda: settled(members) and all(len(m.owned) == 2 for m in members)
+    )
+    hot = set(members[0].owned)
+    for number in hot:
+        loop.produce(topic, number, 2000)
+    subscribe.wait(
+        "a plan", lambda: loop.daemon.logged("plan.published", group=group, cause="skew")
+    )
+    subscribe.wait(
+        "the hot partitions with two members",
+        lambda: settled(members) and not any(hot <= m.owned for m in members),
+    )
+
+    subscribe.wait("partitions", lambda: all(len(f.owned) == 2 for f in followers))
+    owned = [set(f.owned) for f in followers]
+
+    # The daemon dies: everybody goes on, at once and as before.
+    for number in range(6):
+        loop.produce(topic, number, 500)
     loop.daemon.kill()
-    loop.produce("lasting", 0, 500)
+    loop.produce(lasting, 0, 500)
+    before = [(m.generation, m.handled) for m in members]
+    subscribe.wait(
+        "further records of each member",
+        lambda: all(
+            member.handled > handled + RECORDS_WITHOUT_A_DAEMON
+            for member, (_, handled) in zip(members, before, strict=True)
+        ),
+    )
+    assert [m.generation for m in members] == [generation for generation, _ in before]
+
+    # The member that leads dies, and another is not heard of for longer than its session.
+    leader = next(member for member in members if member.leads)
+    asleep, awake = [member for member in members if member is not leader]
+    asleep.get_stuck()
+    asleep.pause()
+    leader.kill()
+    subscribe.wait("one owner", lambda: awake.owned == set(range(6)))
+    asleep.speed_up()  # once it goes on: then it commits what it had in hand
+    asleep.go_on()
+    subscribe.wait("the other's return", lambda: settled([asleep, awake]) and asleep.owned)
+    assert asleep.refusals, "what it had in hand belonged to another member by then"
     loop.start()
     loop.daemon.wait_for("the lead", lambda: loop.daemon.logged("daemon.leading"))
-    loop.daemon.wait_for("the pipeline", lambda: loop.daemon.logged("pipeline.started"))
-    key = b'["lag","lasting","lasting"]'
-    loop.read("lag", lambda records: (records.get(key) or {}).get("end", [0])[0] == 500, within=150)
-    time.sleep(2 * TIMERS.heartbeat)
-    assert [set(f.owned) for f in followers] == before
-    assert loop.daemon.logged("plan.published", group="lasting") == []
-    loop.all_is_done("lasting", "lasting", followers)
+    awake.speed_up()
+    loop.all_is_processed(group, topic, members)
+    each_generation_has_one_owner_of_each_partition(members)
+
+    # The successor knows all that happened meanwhile, and moves nothing of a group that it finds.
+    loop.daemon.wait_for("the pipeline", lambda: loop.daemon.logged("pipeline.started"), 300)
+    key = f'["lag","{lasting}","{lasting}"]'.encode()
+    loop.read("lag", lambda records: (records.get(key) or {}).get("end", [0])[0] == 500)
+    loop.hear(followers, times=2)
+    assert [set(f.owned) for f in followers] == owned
+    assert loop.daemon.logged("plan.published", group=lasting) == []
+    loop.all_is_done(lasting, lasting, followers)
     for follower in followers:
         follower.stop()
-
-
-def test_garbage_in_any_topic_that_is_read_is_kept_or_counted_and_stops_nothing(loop):
-    # The last test of its cluster: a coordinator that meets garbage when it loads its partition
-    # serves no group of that partition any more.
-    for topic in ("__consumer_offsets", f"{PREFIX}metadata", f"{PREFIX}members"):
-        loop.send(topic, 0, b"{not json", key=b"\xff garbage")
-    assert loop.producer.flush(10) == 0
-    kept = loop.read(
-        "dead-letters",
-        lambda records: (
-            {json.loads(key)[0] for key in records} >= {"__consumer_offsets", f"{PREFIX}metadata"}
-        ),
-        within=120,
-    )
-    assert all(value["reason"] for value in kept.values())
-    loop.daemon.wait_for("the rejection", lambda: loop.daemon.logged("record.rejected"))
-    loop.produce("lasting", 1, 10)
-    key = b'["lag","lasting","lasting"]'
-    loop.read("lag", lambda records: (records.get(key) or {"lag": [0, 0]})["lag"][1] == 10)
-    assert loop.daemon.child.poll() is None

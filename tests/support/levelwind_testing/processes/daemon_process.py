@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
@@ -14,6 +13,7 @@ from typing import Any
 from assignors.handover.timers import Timers
 from deploy import guard
 from levelwind_testing.processes.json_lines import follow_json_lines
+from levelwind_testing.waiting import GENEROUS_SECONDS, wait_until
 
 NEWEST_EVENTS = 3
 """Events of each name that a daemon's tail shows."""
@@ -86,16 +86,19 @@ class LoggedProcess:
             if e["event"] == event and all(e.get(k) == v for k, v in fields.items())
         ]
 
-    def wait_for(self, what: str, found: Callable[[], Any], within: float = 90.0) -> Any:
-        """Wait until `found` returns something true, and return that."""
-        until = time.monotonic() + within
-        while not (answer := found()):
-            assert self.child.poll() is None, (
+    def wait_for(
+        self, what: str, found: Callable[[], Any], within: float = GENEROUS_SECONDS
+    ) -> Any:
+        """Wait until `found` returns something true while the process runs, and return that."""
+
+        def question() -> Any:
+            answer = found()
+            assert answer or self.child.poll() is None, (
                 f"the process ended while waiting for {what}: {self.tail()}"
             )
-            assert time.monotonic() < until, f"no {what} within {within} s: {self.tail()}"
-            time.sleep(0.1)
-        return answer
+            return answer
+
+        return wait_until(what, question, within, shown=self.tail)
 
     def tail(self) -> str:
         return "\n".join([*newest_of_each(list(self.events)), *self.noise[-NOISE_LINES:]])
@@ -117,7 +120,7 @@ class LoggedProcess:
 
 
 class DaemonProcess(LoggedProcess):
-    """A running daemon; `settings` are as for `--set`."""
+    """A running daemon."""
 
     def __init__(
         self,
@@ -125,10 +128,24 @@ class DaemonProcess(LoggedProcess):
         state: Path,
         *settings: str,
         program: Sequence[str] = ("-m", "daemon.cli"),
+        observed: str | None = None,
     ) -> None:
-        super().__init__(
-            daemon_command(bootstrap, f"state_dir={state}", *settings, program=program)
-        )
+        """Start a daemon.
+
+        Args:
+            bootstrap: address of the brokers.
+            state: the daemon's directory; a file for its settings may lie beside it.
+            settings: as for `--set`.
+            program: options of the interpreter that name the program.
+            observed: regular expression of the topics that the daemon observes; None: of all. On
+                brokers with the topics of many other tests it spares the machine.
+        """
+        command = daemon_command(bootstrap, f"state_dir={state}", *settings, program=program)
+        if observed is not None:
+            file = state.with_name(f"{state.name}.toml")
+            file.write_text(f"[observer]\ninclude = [{json.dumps(observed)}]\n")
+            command += ["--config", str(file)]
+        super().__init__(command)
 
 
 class PipelineProcess(LoggedProcess):

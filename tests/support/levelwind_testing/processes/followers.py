@@ -1,7 +1,6 @@
 """Real consumers that follow plans, each in a thread, and a check for two owners at a time."""
 
 import threading
-import time
 from collections import defaultdict
 from typing import Any
 
@@ -69,7 +68,7 @@ class Follower:
             self.processed[record.partition()].append(record.offset())
         if records:
             consumer.commit(asynchronous=True)
-        time.sleep(len(records) / self._rate)
+        self._stop.wait(len(records) / self._rate)
 
     def speed_up(self) -> None:
         self._rate = 1e9

@@ -4,15 +4,15 @@ r"""A member of a group whose plans the daemon publishes, in a process that a te
 
 kafka-python's or aiokafka's consumer, unmodified but for `PublishedAssignor`. It commits a batch
 after it has handled it. Its standard output says, a JSON object a line, what the member has after
-each rebalance and whether it leads, which records it handled, and which commits were refused.
-SIGUSR1 ends its throttle.
+each rebalance and whether it leads, which records it handles at what rate, and which commits were
+refused. SIGUSR1 ends its throttle, SIGUSR2 makes it so slow that it stays at its next records.
 """
 
 import json
 import os
 import signal
 import sys
-import time
+import threading
 from collections import defaultdict
 from dataclasses import asdict, dataclass
 from importlib import import_module
@@ -22,6 +22,11 @@ from assignors.clients.published_plans import PublishedPlans
 from levelwind_testing.kafka.classic_members import AiokafkaMember, KafkaPythonMember
 from levelwind_testing.processes.json_lines import follow_json_lines
 from levelwind_testing.processes.module_process import start_module
+from levelwind_testing.waiting import wait_until
+
+STUCK = 1e-3
+"""Records a second of a member that stays at its next records until its throttle ends."""
+UNTHROTTLED = 1e9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +59,7 @@ class PublishedProcess:
         """Generation and partitions after each change."""
         self.processed: dict[int, list[int]] = defaultdict(list)
         self.refusals: list[str] = []
-        self.handled = 0
+        self.handled, self.rate = 0, settings.rate
         self.noise: list[str] = []
         """Lines of libraries, and the trace of a failure."""
         follow_json_lines(self.child.process, self._take, self.noise)
@@ -67,6 +72,7 @@ class PublishedProcess:
         elif "offsets" in event:
             self.processed[event["partition"]] += event["offsets"]
             self.handled += len(event["offsets"])
+            self.rate = event["rate"]
         else:
             self.generation, self.leads = event["generation"], event["leads"]
             self.owned = set(event["owned"])
@@ -75,6 +81,11 @@ class PublishedProcess:
     def speed_up(self) -> None:
         """End the member's throttle."""
         os.kill(self.pid, signal.SIGUSR1)
+
+    def get_stuck(self) -> None:
+        """Let the member stay at its next records, and wait until it has them in hand."""
+        os.kill(self.pid, signal.SIGUSR2)
+        wait_until("records in hand", lambda: self.rate == STUCK, shown=lambda: self.noise[-15:])
 
     def pause(self) -> None:
         """Stop the process for a while (SIGSTOP)."""
@@ -98,7 +109,10 @@ class PublishedProcess:
 class Reporting:
     """A member that writes what it does to standard output."""
 
-    rate = 1e9
+    def __init__(self, *arguments, rate, **config):
+        super().__init__(*arguments, **config)
+        self.rate = rate
+        self.unthrottled = threading.Event()
 
     def see(self, partitions, member_id, generation):
         changes = len(self.changes)
@@ -109,8 +123,20 @@ class Reporting:
             report(generation=generation, owned=owned, leads=leads)
 
     def handle(self, partition, offsets):
-        report(partition=partition, offsets=offsets)
-        time.sleep(len(offsets) / self.rate)
+        rate = self.rate
+        report(partition=partition, offsets=offsets, rate=rate)
+        self.unthrottled.wait(len(offsets) / rate)
+
+    def speed_up(self, *_):
+        self.rate = UNTHROTTLED
+        self.unthrottled.set()
+
+    def get_stuck(self, *_):
+        self.rate = STUCK
+
+    def end(self, *_):
+        self.speed_up()
+        self.stopping.set()
 
     def refused(self, error):
         report(refused=type(error).__name__)
@@ -156,10 +182,12 @@ def main(settings: PublishedSettings) -> None:
         enable_auto_commit=False,
         max_poll_records=20,
         session_timeout_ms=6_000,
+        rate=settings.rate,
     )
-    member.assignors, member.rate = [assignor], settings.rate
-    signal.signal(signal.SIGUSR1, lambda *_: setattr(member, "rate", 1e9))
-    signal.signal(signal.SIGTERM, lambda *_: member.stopping.set())
+    member.assignors = [assignor]
+    signal.signal(signal.SIGUSR1, member.speed_up)
+    signal.signal(signal.SIGUSR2, member.get_stuck)
+    signal.signal(signal.SIGTERM, member.end)
     member.start()
     while member.is_alive():
         member.join(0.2)

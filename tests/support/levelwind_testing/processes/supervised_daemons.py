@@ -1,8 +1,7 @@
-"""Daemons under a supervisor: each is started again as soon as it has ended."""
+"""Daemons under a supervisor: each is started again once it has ended."""
 
 import threading
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,27 +11,47 @@ from levelwind_testing.processes.daemon_process import DaemonProcess
 class SupervisedDaemon:
     """One daemon that is restarted whenever it ends, as by systemd; `lives` holds each of them."""
 
-    def __init__(self, bootstrap: str, state: Path, *settings: str, pause: float = 1.0) -> None:
+    def __init__(
+        self, bootstrap: str, state: Path, *settings: str, pause: float | None = 1.0
+    ) -> None:
+        """Start a daemon.
+
+        Args:
+            bootstrap: address of the brokers.
+            state: the daemon's directory.
+            settings: as for `--set`.
+            pause: seconds from the end of the daemon to its next start; None: `start_again` alone
+                starts it.
+        """
         self._make = lambda: DaemonProcess(bootstrap, state, *settings)
-        self._pause = pause
         self.lives = [self._make()]
         self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._restart, daemon=True)
+        self._thread = threading.Thread(target=self._restart, args=(pause,), daemon=True)
         self._thread.start()
 
-    def _restart(self) -> None:
-        while not self._stopping.wait(0.05):
-            if self.lives[-1].child.poll() is not None and not self._stopping.wait(self._pause):
+    def _restart(self, pause: float | None) -> None:
+        while pause is not None and not self._stopping.wait(0.05):
+            if not self.running and not self._stopping.wait(pause):
                 self.lives.append(self._make())
+
+    def start_again(self) -> None:
+        """Start a daemon that has ended, at once."""
+        assert not self.running
+        self.lives.append(self._make())
+
+    @property
+    def running(self) -> bool:
+        """Whether the process runs."""
+        return self.now.child.poll() is None
 
     @property
     def now(self) -> DaemonProcess:
         """The daemon that runs, or is about to be replaced."""
         return self.lives[-1]
 
-    def logged(self, event: str) -> list[dict[str, Any]]:
-        """What all lives logged under a name."""
-        return [entry for life in self.lives for entry in life.logged(event)]
+    def logged(self, event: str, **fields: object) -> list[dict[str, Any]]:
+        """What all lives logged under a name, with these values."""
+        return [entry for life in self.lives for entry in life.logged(event, **fields)]
 
     def tail(self) -> str:
         """The end of the log of each life."""
@@ -64,17 +83,6 @@ def leader_of(daemons: Sequence[SupervisedDaemon]) -> SupervisedDaemon | None:
     return daemon if alive and last == "daemon.leading" else None
 
 
-def wait_until(
-    what: str,
-    holds: Callable[[], Any],
-    within: float,
-    daemons: Sequence[SupervisedDaemon] = (),
-) -> Any:
-    """Wait until something holds, and return it; a failure shows what the daemons logged."""
-    until = time.monotonic() + within
-    while not (answer := holds()):
-        if time.monotonic() >= until:
-            tails = [daemon.tail() for daemon in daemons]
-            raise AssertionError("\n\n".join([f"no {what} within {within:.1f} s", *tails]))
-        time.sleep(0.05)
-    return answer
+def tails(daemons: Sequence[SupervisedDaemon]) -> str:
+    """The ends of the logs of daemons, for the text of a failure."""
+    return "\n\n".join(daemon.tail() for daemon in daemons)

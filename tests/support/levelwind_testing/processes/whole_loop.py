@@ -1,22 +1,33 @@
 """The whole loop of real parts around running brokers: the daemon, its topics, and clients."""
 
 import json
-import time
+from collections import Counter
 
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    OFFSET_END,
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    Producer,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from levelwind_testing.processes.daemon_process import DaemonProcess
 from levelwind_testing.processes.followers import Follower, overlaps
 from levelwind_testing.processes.published_member import PublishedProcess, PublishedSettings
+from levelwind_testing.waiting import wait_until
+
+QUICK_JVM = "pipeline.spark.spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1"
+"""A pipeline of minutes gains nothing from code that its JVM compiles well."""
 
 
 class Loop:
     """The cluster, the running daemon, and the clients that a test needs."""
 
-    def __init__(self, bootstrap, state, prefix, timers, settings):
+    def __init__(self, bootstrap, state, prefix, timers, settings, observed=None):
         self.bootstrap, self.state, self.prefix = bootstrap, state, prefix
-        self.timers, self.settings = timers, settings
+        self.timers, self.settings, self.observed = timers, settings, observed
         client = {"bootstrap.servers": bootstrap, "log_level": 0}
         self.admin = AdminClient(client)
         # The one client id that the brokers let write into their internal topics.
@@ -25,7 +36,9 @@ class Loop:
         self.start()
 
     def start(self):
-        self.daemon = DaemonProcess(self.bootstrap, self.state, *self.settings)
+        self.daemon = DaemonProcess(
+            self.bootstrap, self.state, QUICK_JVM, *self.settings, observed=self.observed
+        )
 
     def create(self, topic, replicas):
         new = NewTopic(topic, num_partitions=len(replicas), replica_assignment=replicas)
@@ -79,41 +92,65 @@ class Loop:
 
     def ends(self, topic, partitions):
         asked = {TopicPartition(topic, n): OffsetSpec.latest() for n in range(partitions)}
-        return {p.partition: f.result(10).offset for p, f in self.admin.list_offsets(asked).items()}
+        return {p.partition: f.result(30).offset for p, f in self.admin.list_offsets(asked).items()}
 
     def committed(self, group, topic, partitions):
         asked = ConsumerGroupTopicPartitions(
             group, [TopicPartition(topic, n) for n in range(partitions)]
         )
-        answer = self.admin.list_consumer_group_offsets([asked])[group].result(10)
+        answer = self.admin.list_consumer_group_offsets([asked])[group].result(30)
         return {p.partition: max(p.offset, 0) for p in answer.topic_partitions}  # below 0: none
 
-    def read(self, topic, done, within=60):
+    def read(self, topic, done):
         """Read one of levelwind's topics until `done` is true of its records, value by key."""
+        records = {}
+
+        def is_done(found):
+            records.update(found)
+            return done(records)
+
+        self._read(topic, OFFSET_BEGINNING, is_done, shown=lambda: [*records][-20:])
+        return records
+
+    def hear(self, followers, times):
+        """Wait until each follower has announced itself so many times more."""
+        heard = Counter()
+
+        def all_are_heard(found):
+            for key, value in found:
+                kind, *names = json.loads(key)
+                if kind == "m" and value:
+                    _, instance, _ = names
+                    heard[instance] += 1
+            return all(heard[follower.instance] >= times for follower in followers)
+
+        self._read("members", OFFSET_END, all_are_heard, shown=lambda: heard)
+
+    def _read(self, topic, start, take, shown):
+        """Read from an offset until `take` is true; it gets keys and values as they come."""
         reader = Consumer(
             {
                 "bootstrap.servers": self.bootstrap,
                 "log_level": 0,
                 "group.id": "nobody",
-                "auto.offset.reset": "earliest",
                 "isolation.level": "read_committed",
             }
         )
-        records, until = {}, time.monotonic() + within
-        try:
-            count = len(
-                self.admin.list_topics(self.prefix + topic, timeout=10)
-                .topics[self.prefix + topic]
-                .partitions
+
+        def taken():
+            return take(
+                [
+                    (message.key(), json.loads(message.value() or b"null"))
+                    for message in reader.consume(500, 0.2)
+                    if message.error() is None
+                ]
             )
-            reader.assign([TopicPartition(self.prefix + topic, n, 0) for n in range(count)])
-            while not done(records):
-                assert time.monotonic() < until, f"not in {topic}: {list(records)[-20:]}"
-                for message in reader.consume(500, 0.2):
-                    if message.error() is None:
-                        value = message.value()
-                        records[message.key()] = None if value is None else json.loads(value)
-            return records
+
+        name = self.prefix + topic
+        try:
+            partitions = self.admin.list_topics(name, timeout=30).topics[name].partitions
+            reader.assign([TopicPartition(name, number, start) for number in partitions])
+            wait_until(f"such records in {topic}", taken, pause=0, shown=shown)
         finally:
             reader.close()
 
