@@ -3,8 +3,8 @@
 The executors' interpreter has neither levelwind's packages nor their libraries, and their class
 path has none of levelwind's jars. The outcome under faults must be that of an undisturbed pipeline
 over the same input, key by key and value by value. `FAULTS_KILLS` is the number of kills of a
-worker at random moments (default 1), `FAULTS_SEED` decides them, and of a default run what part of
-the driver is killed; `make cluster-faults` has more of both.
+worker at random moments (default 1), `LEVELWIND_SEED` decides them, and of a default run what part
+of the driver is killed; `make cluster-faults` has more of both.
 """
 
 import os
@@ -17,6 +17,7 @@ import pytest
 
 from assignors.protocol.records import BrokerRecord
 from deploy.cluster import Cluster
+from levelwind_testing.drawn_seeds import drawn_seed
 from levelwind_testing.pipeline.fault_input import GROUPS, TOPIC, write_input
 from levelwind_testing.pipeline.installation import Installation, now
 from levelwind_testing.pipeline.published_outcome import (
@@ -38,13 +39,12 @@ from levelwind_testing.processes.spark_cluster import (
 )
 from streaming.spark.settings import WORKER_DAEMON
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.integration, pytest.mark.rare, pytest.mark.timeout(900)]
 
 KILLS = int(os.environ.get("FAULTS_KILLS", "1"))
 EVERYTHING = "FAULTS_KILLS" in os.environ
 """Whether the driver's JVM, its Python and both are killed, and not just one of the three."""
 VICTIMS = ("jvm", "python", "both")
-SEED = int(os.environ.get("FAULTS_SEED", str(random.SystemRandom().randrange(2**32))))
 OFFSETS = 60 if EVERYTHING else 300
 """Records a batch: few, so that there are batches to kill something in."""
 FORKING_DAEMON = WORKER_DAEMON.encode()
@@ -115,11 +115,12 @@ def mid_batch(pipeline, query):
 def test_workers_and_drivers_that_are_killed_leave_no_trace(
     lw, spark, archive, truth, tmp_path, capsys
 ):
-    chance = random.Random(SEED)
+    seed = drawn_seed()
+    chance = random.Random(seed)
     before = ends(lw)
     pipeline = pipeline_of(lw, spark, archive, tmp_path)
     query = tmp_path / "checkpoint" / "query"
-    report = [f"FAULTS_SEED={SEED}"]
+    report = [f"seed {seed}"]
     pipeline.start()
     for _ in range(KILLS):
         mid_batch(pipeline, query)
@@ -150,7 +151,6 @@ def test_workers_and_drivers_that_are_killed_leave_no_trace(
     same_as_unbroken(lw, before, truth)
 
 
-@pytest.mark.rare
 def test_a_checkpoint_that_is_deleted_under_the_query_is_built_again(
     lw, spark, archive, truth, tmp_path
 ):

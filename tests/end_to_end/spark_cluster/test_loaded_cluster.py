@@ -1,7 +1,7 @@
 """Workers killed under two thousand commits a second, and what restoring and rebuilding cost.
 
 It takes minutes: `make cluster-faults` runs it. `FAULTS_KILLS` is the number of kills at random
-moments, `FAULTS_SEED` decides them.
+moments, `LEVELWIND_SEED` decides them.
 """
 
 import os
@@ -12,6 +12,7 @@ import pytest
 
 from assignors.protocol.topics import Topics
 from deploy.cluster import Cluster
+from levelwind_testing.drawn_seeds import drawn_seed
 from levelwind_testing.kafka.patient_brokers import PATIENT
 from levelwind_testing.pipeline.published_outcome import (
     PublishedTopics,
@@ -27,11 +28,12 @@ from levelwind_testing.processes.cluster_pipeline import (
 )
 from levelwind_testing.processes.commit_load import CommitLoad
 from levelwind_testing.processes.offsets_writer import OFFSETS_PARTITIONS, Load, OffsetsWriter
+from levelwind_testing.waiting import wait_until
 
 KILLS = int(os.environ.get("FAULTS_KILLS", "0"))
-SEED = int(os.environ.get("FAULTS_SEED", str(random.SystemRandom().randrange(2**32))))
 LOAD = Load(commits=2**40, groups=100, topics=10, partitions=50)
 COMMITS_PER_SECOND = 2_000
+QUIET_SECONDS = 5.0
 PREFIX = "loaded."
 
 pytestmark = [
@@ -42,8 +44,7 @@ pytestmark = [
 
 
 def test_workers_killed_under_load_leave_no_trace(spark, archive, tmp_path):
-    chance = random.Random(SEED)
-    print(f"\nFAULTS_SEED={SEED}")
+    chance = random.Random(drawn_seed())
     settings = PATIENT | {"offsets.topic.num.partitions": str(OFFSETS_PARTITIONS)}
     with Cluster.start(1, settings=settings) as brokers:
         writer = OffsetsWriter(brokers.bootstrap, Topics(PREFIX))
@@ -112,8 +113,11 @@ def test_workers_killed_under_load_leave_no_trace(spark, archive, tmp_path):
 
 
 def settle(lw):
-    """Wait until nothing was published for five seconds."""
-    before = None
-    while (now := ends(lw)) != before:
-        before = now
-        time.sleep(5)
+    """Wait until nothing is published from one look to the next."""
+    looks = [None]
+
+    def is_quiet():
+        looks.append(ends(lw))
+        return looks[-1] == looks[-2]
+
+    wait_until("quiet pipeline", is_quiet, within=600, pause=QUIET_SECONDS)

@@ -5,7 +5,6 @@ import shutil
 import subprocess
 import sys
 import tarfile
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from levelwind_testing.processes.spark_cluster import (
     descendants,
     kill_tree,
 )
+from levelwind_testing.waiting import wait_until
 from streaming.spark.settings import WORKER_DAEMON
 
 DRIVER_JVM = b"org.apache.spark.deploy.SparkSubmit"
@@ -126,13 +126,14 @@ class ClusterPipeline:
 
     def wait_for(self, what: str, question: Callable[[], Any], within: float = 300.0) -> Any:
         """Wait for a true answer while the process runs, and return it."""
-        until = time.monotonic() + within
-        while not (answer := question()):
+
+        def asked() -> Any:
+            answer = question()
             assert self.child is not None
-            assert self.child.poll() is None, f"ended before {what}: {self.tail()}"
-            assert time.monotonic() < until, f"no {what}: {self.tail()}"
-            time.sleep(0.05)
-        return answer
+            assert answer or self.child.poll() is None, f"ended before {what}: {self.tail()}"
+            return answer
+
+        return wait_until(what, asked, within, shown=self.tail)
 
     def wait_for_end(self, within: float = 120.0) -> int:
         assert self.child is not None

@@ -4,7 +4,6 @@ Three JVMs of Hadoop's own mini cluster. Containers of YARN get the base Python 
 executors of `spark_cluster` do, and nothing of the parent's environment.
 """
 
-import time
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ from deploy.jars import classpath
 from deploy.java import java
 from deploy.ports import HOST, answers, free_ports
 from levelwind_testing.processes.spark_cluster import SPARK_HOME, StandaloneSpark, last_lines
+from levelwind_testing.waiting import wait_until
 
 HEAP = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 STARTED = {
@@ -64,13 +64,14 @@ class HadoopCluster:
                 directory=self.directory,
             )
 
-    def wait_for(self, question: Callable[[], bool], within: float = 180.0) -> None:
+    def wait_for(self, what: str, question: Callable[[], bool]) -> None:
         """Wait for a true answer while all processes run."""
-        until = time.monotonic() + within
-        while not question():
-            assert time.monotonic() < until, self.output()
+
+        def asked() -> bool:
             assert all(process.poll() is None for process in self.processes.values()), self.output()
-            time.sleep(0.2)
+            return question()
+
+        wait_until(what, asked, within=180.0, shown=self.output)
 
     def stop(self) -> None:
         for process in reversed(self.processes.values()):
@@ -95,10 +96,10 @@ def hadoop_cluster(directory: Path) -> Iterator[HadoopCluster]:
         )
         cluster.start("resources")
         cluster.start("node")
-        cluster.wait_for((directory / "hdfs.xml").exists)
+        cluster.wait_for("HDFS", (directory / "hdfs.xml").exists)
         for name in ("yarn.resourcemanager.address", "yarn.nodemanager.address"):
             port = int(settings[name].rpartition(":")[2])
-            cluster.wait_for(partial(answers, port))
+            cluster.wait_for(name, partial(answers, port))
         yield cluster
     finally:
         cluster.stop()

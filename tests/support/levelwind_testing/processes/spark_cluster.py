@@ -7,7 +7,6 @@ of its libraries. Nothing of the parent's environment reaches them.
 import os
 import signal
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -18,6 +17,7 @@ import pyspark
 from deploy import guard
 from deploy.java import java
 from deploy.ports import HOST, free_ports
+from levelwind_testing.waiting import wait_until
 
 SPARK_HOME = Path(pyspark.__file__).resolve().parent
 HEAP = ("-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
@@ -85,13 +85,14 @@ class StandaloneSpark:
             "MALLOC_ARENA_MAX": "2",
         }
 
-    def wait_for(self, name: str, text: str, within: float = 120.0) -> None:
+    def wait_for(self, name: str, text: str) -> None:
         """Wait until a process has logged a text."""
-        until = time.monotonic() + within
-        while text not in (self.directory / f"{name}.log").read_text(errors="replace"):
-            assert time.monotonic() < until, self.output()
+
+        def logged() -> bool:
             assert self.processes[name].poll() is None, self.output()
-            time.sleep(0.1)
+            return text in (self.directory / f"{name}.log").read_text(errors="replace")
+
+        wait_until(f"'{text}' of {name}", logged, shown=self.output)
 
 
 @contextmanager
