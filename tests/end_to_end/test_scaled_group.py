@@ -9,22 +9,25 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from prometheus_client.parser import text_string_to_metric_families
 
-from deploy.cluster import Cluster
 from levelwind_testing.kafka.managed_consumers import committed
 from levelwind_testing.processes.daemon_process import DaemonProcess
 from levelwind_testing.processes.paced_consumer import PacedConsumer
+from levelwind_testing.waiting import wait_until
 
 pytestmark = [pytest.mark.integration, pytest.mark.rare, pytest.mark.timeout(600)]
 
-GROUP, TOPIC, PARTITIONS = "orders", "placed", 9
+PREFIX, GROUP, TOPIC, PARTITIONS = "scaled.", "scaled-orders", "scaled-placed", 9
 SPEED = 50.0
 """Records a second of one consumer."""
 NIGHT, NOON = 20.0, 200.0
 """Records that arrive per second: for one consumer, and for five with a fifth in reserve."""
 NIGHT_SECONDS, NOON_SECONDS = 20.0, 60.0
+FOLLOW_SECONDS = 300.0
+"""The longest wait for the replicas to follow the load."""
 LOOK_SECONDS = 2.0
 """Seconds between two looks of the autoscaler, as KEDA's `pollingInterval`."""
 SETTINGS = (
+    f"prefix={PREFIX}",
     "metrics.listen=127.0.0.1:0",
     "scaling.drain_within=20",
     "scaling.scale_down_after=15",
@@ -41,10 +44,13 @@ class Load(threading.Thread):
         self.produced = 0
         self.begun = time.monotonic()
         self.stopping = threading.Event()
+        self.noon_is_over = threading.Event()
         self.start()
 
     def rate(self, second):
-        return NOON if NIGHT_SECONDS <= second < NIGHT_SECONDS + NOON_SECONDS else NIGHT
+        if second >= NIGHT_SECONDS + NOON_SECONDS:
+            self.noon_is_over.set()
+        return NIGHT if second < NIGHT_SECONDS or self.noon_is_over.is_set() else NOON
 
     def run(self):
         due = 0.0
@@ -92,7 +98,7 @@ class Autoscaler:
     def scale(self, replicas):
         while len(self.running) < replicas:
             name = f"orders-{len(self.running)}"
-            self.running.append(PacedConsumer(self.bootstrap, GROUP, TOPIC, name, SPEED))
+            self.running.append(PacedConsumer(self.bootstrap, PREFIX, GROUP, TOPIC, name, SPEED))
         while len(self.running) > replicas:
             gone = self.running.pop()
             assert gone.stop() == 0, gone.noise
@@ -103,45 +109,47 @@ class Autoscaler:
         return self.handled_before + sum(consumer.handled for consumer in self.running)
 
 
-def test_a_group_follows_a_day_of_load_up_and_down_and_reads_everything(tmp_path):
-    with Cluster.start(1) as cluster:
-        admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
-        admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(30)
-        daemon = DaemonProcess(cluster.bootstrap, tmp_path, *SETTINGS)
-        scaler, load = None, None
-        try:
-            listening = daemon.wait_for(
-                "the metrics", lambda: daemon.logged("metrics.listening"), within=120
+def test_a_group_follows_a_day_of_load_up_and_down_and_reads_everything(cluster, tmp_path):
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
+    admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(30)
+    daemon = DaemonProcess(cluster.bootstrap, tmp_path / "state", *SETTINGS, observed=TOPIC)
+    scaler, load = None, None
+    try:
+        listening = daemon.wait_for("the metrics", lambda: daemon.logged("metrics.listening"))
+        scaler = Autoscaler(cluster.bootstrap, listening[0]["address"])
+        scaler.scale(1)
+        daemon.wait_for("the pipeline", lambda: daemon.logged("pipeline.caught_up"), within=300)
+        load = Load(cluster.bootstrap)
+
+        def follow(what, holds):
+            def looked():
+                scaler.look()
+                return holds()
+
+            wait_until(
+                what,
+                looked,
+                FOLLOW_SECONDS,
+                pause=LOOK_SECONDS,
+                shown=lambda: (scaler.wanted, daemon.tail()),
             )
-            scaler = Autoscaler(cluster.bootstrap, listening[0]["address"])
-            scaler.scale(1)
-            daemon.wait_for("the pipeline", lambda: daemon.logged("pipeline.caught_up"), within=240)
-            load = Load(cluster.bootstrap)
 
-            def follow(until, seconds):
-                end = time.monotonic() + seconds
-                while not until():
-                    assert time.monotonic() < end, (scaler.wanted, daemon.tail())
-                    scaler.look()
-                    time.sleep(LOOK_SECONDS)
-
-            follow(lambda: len(scaler.running) >= 4, NIGHT_SECONDS + NOON_SECONDS + 30)
-            noon = NIGHT_SECONDS + NOON_SECONDS
-            follow(lambda: time.monotonic() - load.begun > noon, noon)
-            peak = max(scaler.wanted)
-            follow(lambda: len(scaler.running) <= 2, 240)
+        follow("more replicas", lambda: len(scaler.running) >= 4)
+        follow("end of noon", load.noon_is_over.is_set)
+        peak = max(scaler.wanted)
+        follow("fewer replicas", lambda: len(scaler.running) <= 2)
+        load.stopping.set()
+        load.join(30)
+        follow(
+            "commit of everything",
+            lambda: sum(committed(cluster, GROUP, TOPIC, PARTITIONS).values()) == load.produced,
+        )
+    finally:
+        if load is not None:
             load.stopping.set()
-            load.join(30)
-            follow(
-                lambda: sum(committed(cluster, GROUP, TOPIC, PARTITIONS).values()) == load.produced,
-                120,
-            )
-        finally:
-            if load is not None:
-                load.stopping.set()
-            if scaler is not None:
-                scaler.scale(0)
-            daemon.stop()
+        if scaler is not None:
+            scaler.scale(0)
+        daemon.stop()
     print(f"wanted {scaler.wanted}; {load.produced} records, {scaler.handled} handled")
     assert scaler.wanted[0] == 1
     assert 4 <= peak <= 8
