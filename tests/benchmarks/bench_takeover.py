@@ -5,19 +5,26 @@
 
 Three real brokers, two daemons that are restarted a second after they end, and three consumers in
 processes of their own. At random the leader, the standby or a consumer gets SIGKILL, or the leader
-and a consumer together. Printed: take-overs beside kills of the leader, seconds from a kill to the
-next term, and seconds from the death of a consumer until the others own its partitions, beside the
-promise. It ends with 1 if a promise was broken.
+and a consumer together, or the leader is asked to stop. Printed beside their promises: take-overs
+and ends of leaders, seconds from a leader's end to the next term and to the next plan that an
+operator asks for, and seconds from the death of a consumer until the others own its partitions. It
+ends with 1 if a promise was broken.
 """
 
 import argparse
 import random
+import signal
 import sys
 import tempfile
 import time
+from collections import defaultdict
 from pathlib import Path
 
 from assignors.handover.timers import Timers
+from assignors.protocol.records import OperatorRecord
+from daemon.config.settings import load
+from daemon.kafka.record_writer import outgoing, write
+from daemon.wall_clock import now_ms
 from deploy.cluster import Cluster
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
@@ -30,7 +37,12 @@ PREFIX, TOPIC = "lw.", "orders"
 PARTITIONS = 6
 WITHIN = 120.0
 """Seconds in which whatever is waited for comes, or the run has failed."""
-FAULTS = ("leader", "leader", "standby", "member", "leader and member")
+STOP = "leader asked to stop"
+FAULTS = ("leader", "leader", "standby", "member", "leader and member", STOP)
+PLAN_SECONDS = 4.0
+"""The promise from the end of a session to the next plan: 10 s after a kill by default."""
+STOP_SECONDS = 2.0
+"""The promise from SIGTERM to the next plan."""
 
 
 class Run(SupervisedGroup):
@@ -50,9 +62,22 @@ class Run(SupervisedGroup):
         self.start(directory / "two", *settings)
         self.join("m0", "m1", "m2")
         self.members_started = 3
-        self.took_over: list[float] = []
-        self.owned_again: list[float] = []
-        self.leaders_killed = 0
+        self.settings = load(overrides={"bootstrap": bootstrap, "prefix": PREFIX})
+        self.seconds: dict[str, list[float]] = defaultdict(list)
+        """What was measured, by its name."""
+        self.leaders_ended = 0
+
+    @property
+    def promises(self) -> dict[str, float]:
+        """The longest that each measured time may be, in seconds."""
+        return {
+            "from a kill to the next term": self.timers.takeover + PLAN_SECONDS,
+            "from a kill to the next plan": self.timers.takeover + PLAN_SECONDS,
+            "from SIGTERM to the next plan": STOP_SECONDS,
+            "from a consumer's death until all is owned": (
+                self.timers.dead_after + self.timers.grant + 5
+            ),
+        }
 
     def settle(self) -> None:
         """Wait until a daemon leads, the other stands by, and everything is owned."""
@@ -63,21 +88,39 @@ class Run(SupervisedGroup):
     def strike(self, fault: str, drawn: random.Random) -> None:
         leader, terms, begun = self.leader(WITHIN), self.terms(), time.monotonic()
         if "leader" in fault:
-            self.leaders_killed += 1
-            leader.kill()
+            self.leaders_ended += 1
+            if fault == STOP:
+                leader.now.child.process.send_signal(signal.SIGTERM)
+            else:
+                leader.kill()
         if fault == "standby":
             self.others()[0].kill()
         if "member" in fault:
             self.members.pop(drawn.randrange(len(self.members))).kill()
         if "leader" in fault:
             self.wait("next term", lambda: self.terms() > terms, WITHIN)
-            self.took_over.append(time.monotonic() - begun)
+            if fault != STOP:
+                self.seconds["from a kill to the next term"].append(time.monotonic() - begun)
+            self.plan_is_asked_for()
+            end = "SIGTERM" if fault == STOP else "a kill"
+            self.seconds[f"from {end} to the next plan"].append(time.monotonic() - begun)
         if "member" in fault:
             self.all_is_owned(WITHIN)
             waited = self.timers.takeover if "leader" in fault else 0.0
-            self.owned_again.append(time.monotonic() - begun - waited)
+            seconds = time.monotonic() - begun - waited
+            self.seconds["from a consumer's death until all is owned"].append(seconds)
             self.join(f"m{self.members_started}")
             self.members_started += 1
+
+    def plan_is_asked_for(self) -> None:
+        """Ask for a plan as an operator does, and wait for it."""
+        asked = len(self.logged("plan.published"))
+        request = OperatorRecord(
+            group="group", at=now_ms(), by="bench", action="rebalance", reason="a new leader"
+        )
+        records = outgoing(self.settings.topics, "control", request, partitions=1)
+        write(self.settings.client(), records, timeout=10)
+        self.wait("plan", lambda: len(self.logged("plan.published")) > asked, WITHIN)
 
 
 def main() -> int:
@@ -109,16 +152,12 @@ def main() -> int:
 
 
 def report(run: Run, terms: int) -> int:
-    promise = run.timers.dead_after + run.timers.grant + 5
-    print(f"terms {terms}, kills of the leader {run.leaders_killed}")
-    for name, seconds in (
-        ("from a kill to the next term", run.took_over),
-        ("from a consumer's death until all is owned", run.owned_again),
-    ):
-        if seconds:
-            print(f"{name}: {quantiles(seconds)} ({len(seconds)} times)")
-    print(f"promised: {promise:.1f} s, take-over {run.timers.takeover:.1f} s")
-    kept = terms == run.leaders_killed + 1 and max(run.owned_again, default=0) <= promise
+    print(f"terms {terms}, ends of a leader {run.leaders_ended}")
+    kept = terms == run.leaders_ended + 1
+    for name, promise in run.promises.items():
+        if seconds := run.seconds[name]:
+            print(f"{name}: {quantiles(seconds)} ({len(seconds)} times), promised {promise:.1f} s")
+            kept &= max(seconds) <= promise
     print("kept" if kept else "BROKEN")
     return 0 if kept else 1
 
