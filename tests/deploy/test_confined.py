@@ -1,6 +1,5 @@
 """The units' own command lines, confined as the units and the images confine them."""
 
-import time
 import urllib.error
 import urllib.request
 from contextlib import closing, suppress
@@ -11,24 +10,34 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from deploy.ports import free_ports
 from levelwind_testing.manifests import SYSTEMD, unit_options, words_of
 from levelwind_testing.processes.confined import ROOT, ConfinedProcess, missing
+from levelwind_testing.waiting import GENEROUS_SECONDS, wait_until
 
 pytestmark = [
     pytest.mark.integration,
+    pytest.mark.timeout(900),
     pytest.mark.skipif(missing() is not None, reason=f"a confined process needs {missing()}"),
 ]
 
-WITHIN_SECONDS = 150.0
+BATCH_SECONDS = 400.0
+"""How long the test waits for the first batch, before which Spark starts and compiles."""
 PARTITIONS = 4
 
 
-def eventually(found, processes, within=WITHIN_SECONDS):
-    until = time.monotonic() + within
-    while not (value := found()):
+def wait_for(what, found, processes, within=GENEROUS_SECONDS):
+    """Wait while all processes run."""
+
+    def question():
+        value = found()
         for process in processes:
-            assert process.child.poll() is None, process.output()[-4000:]
-        assert time.monotonic() < until, "\n--\n".join(p.output()[-3000:] for p in processes)
-        time.sleep(0.2)
-    return value
+            assert value or process.child.poll() is None, process.output()[-4000:]
+        return value
+
+    return wait_until(
+        what,
+        question,
+        within,
+        shown=lambda: "\n--\n".join(process.output()[-3000:] for process in processes),
+    )
 
 
 def status(url):
@@ -97,20 +106,21 @@ def test_daemon_pipeline_and_consumer_work_as_another_user_on_a_read_only_root(
     )
     processes = [daemon, pipeline, consumer]
     base = f"http://127.0.0.1:{port}"
-    eventually(lambda: status(f"{base}/healthz") == 200, processes)
-    eventually(lambda: status(f"{base}/readyz") == 200, processes)
-    eventually(lambda: daemon.logged("daemon.leading"), processes)
-    eventually(
+    wait_for("life", lambda: status(f"{base}/healthz") == 200, processes)
+    wait_for("readiness", lambda: status(f"{base}/readyz") == 200, processes)
+    wait_for("leader", lambda: daemon.logged("daemon.leading"), processes)
+    wait_for(
+        "partitions of the consumer",
         lambda: (
             {f"{topic}/{n}" for n in range(PARTITIONS)}
             <= {word.strip(",") for line in consumer.noise for word in line.split()}
         ),
         processes,
     )
-    eventually(lambda: pipeline.logged("pipeline.caught_up"), processes)
+    wait_for("first batch", lambda: pipeline.logged("pipeline.caught_up"), processes, BATCH_SECONDS)
     for process in processes:
         assert "Read-only file system" not in process.output(), process.output()
         assert "Permission denied" not in process.output(), process.output()
     for process in (consumer, daemon):
         process.child.ask_to_stop()
-        assert process.child.process.wait(30) == 0, process.output()[-3000:]
+        assert process.child.process.wait(GENEROUS_SECONDS) == 0, process.output()[-3000:]
