@@ -1,12 +1,11 @@
 """The ConsumerProtocol compared with Kafka's own classes: bytes of values, and values of bytes.
 
-A fixed seed repeats the same cases; a fresh one, which is printed, finds new ones.
+A fixed seed repeats the same cases; `make rare` draws a further one and prints it.
 """
 
 import json
 from pathlib import Path
 from random import Random
-from secrets import randbelow
 
 import pytest
 
@@ -18,6 +17,7 @@ from assignors.protocol.kafka.consumer_protocol import (
 )
 from assignors.protocol.kafka.sticky_user_data import StickyUserData, encode_generation
 from assignors.protocol.partition_ranges import WireError
+from levelwind_testing.drawn_seeds import drawn_seed
 from levelwind_testing.groups.mutation import mutated
 from levelwind_testing.kafka.consumer_protocol_oracle import Codec
 
@@ -35,9 +35,9 @@ def codec(kafka):
     return Codec(kafka)
 
 
-@pytest.fixture(scope="module", params=["fixed", "fresh"])
+@pytest.fixture(scope="module", params=["fixed", pytest.param("fresh", marks=pytest.mark.rare)])
 def draw(request):
-    seed = 0 if request.param == "fixed" else randbelow(2**40)
+    seed = 0 if request.param == "fixed" else drawn_seed()
     terminal = request.config.pluginmanager.getplugin("terminalreporter")
     terminal.write_line(f" {request.param} seed {seed}")
     return Random(seed)
