@@ -48,10 +48,19 @@ BROKERS = "brokers"
 """Key of the shared brokers in what the run's own process gives to each of its others."""
 
 SPARK = "spark"
-"""The group of all tests that use the pipeline: they stay in one process, with one session."""
-SPARK_TESTS = ("tests/streaming/", "tests/daemon/pipeline/")
-WHOLE_RUNS = "tests/end_to_end/"
-"""Whole runs of daemon, pipeline and members."""
+"""The fixture of the one Spark session, and the group of its tests: they stay in one process."""
+SPARK_TESTS = (
+    "tests/streaming/spark/test_query",
+    "tests/streaming/spark/store/",
+    "tests/streaming/test_against_consumers.py",
+)
+LONG = (
+    "tests/end_to_end/",
+    "tests/streaming/spark/test_faults.py",
+    "tests/daemon/pipeline/test_process_death.py",
+    "tests/daemon/proxy/test_proxied_faults.py",
+)
+"""Files of several minutes; the first are whole runs of daemon, pipeline and members."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,22 +81,30 @@ class SharedBrokers:
 
 
 def process_group(nodeid: str) -> str:
-    """The name of the tests that stay in one process with this one: its file, or the pipeline."""
+    """The name of the tests that stay in one process with this one: its file, or the session's."""
     return SPARK if nodeid.startswith(SPARK_TESTS) else nodeid.partition("::")[0]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with what takes longest, the tests of the pipeline and then whole runs."""
+    """Begin with what takes longest, the tests of the session and then the long files.
+
+    Raises:
+        pytest.UsageError: a test elsewhere would start a session of its own.
+    """
+    for item in items:
+        needs = SPARK in getattr(item, "fixturenames", ()) and "tests/streaming/" in item.nodeid
+        if needs and process_group(item.nodeid) != SPARK:
+            raise pytest.UsageError(f"{item.nodeid} uses the Spark session: name it in SPARK_TESTS")
     items.sort(
         key=lambda item: (
             process_group(item.nodeid) != SPARK,
-            not item.nodeid.startswith(WHOLE_RUNS),
+            not item.nodeid.startswith(LONG),
         )
     )
 
 
 class OneProcessForSpark(LoadScopeScheduling):
-    """Gives each process the next file, and all tests of the pipeline to one."""
+    """Gives each process the next file, and all tests of the Spark session to one."""
 
     def _split_scope(self, nodeid: str) -> str:
         return process_group(nodeid)

@@ -4,11 +4,22 @@ import re
 from pathlib import Path
 from types import SimpleNamespace
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 
 
-def test_the_parallel_run_of_the_makefile_is_scheduled_as_one_of_integration_tests(request):
-    conftest = request.config.pluginmanager.get_plugin(str(ROOT / "tests" / "conftest.py"))
+@pytest.fixture
+def conftest(request):
+    return request.config.pluginmanager.get_plugin(str(ROOT / "tests" / "conftest.py"))
+
+
+def test_what_stays_in_one_process_and_what_begins_exists(conftest):
+    named = (*conftest.SPARK_TESTS, *conftest.LONG)
+    assert [path for path in named if not list(ROOT.glob(f"{path}*"))] == []
+
+
+def test_the_parallel_run_of_the_makefile_is_scheduled_as_one_of_integration_tests(conftest):
     makefile = (ROOT / "Makefile").read_text()
     (expression,) = re.findall(r"-m '([^']+)' -n 3", makefile)
     (others,) = re.findall(r"-m '([^']+)' -n logical\n", makefile)
