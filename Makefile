@@ -4,6 +4,8 @@
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules
 SHELL := /bin/bash
+# Images of Python set it. Each of the many processes of a run would then compile all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
 
 # `python3` where it is new enough, else a newer one by its own name.
 PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \

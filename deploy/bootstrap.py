@@ -32,7 +32,9 @@ def main() -> None:
             _run([uv, "venv", "--quiet", "--clear", "--python", sys.executable, str(VENV)])
         _print_step("installing the locked packages")
         into = ["--python", str(VENV), "--build-constraints", str(PACKAGES)]
-        _offline_first(uv, "pip", "sync", "--quiet", "--require-hashes", *into, str(PACKAGES))
+        # uv compiles nothing by itself, and each process would wherever it may write no byte code.
+        locked = ["--require-hashes", "--compile-bytecode", *into, str(PACKAGES)]
+        _offline_first(uv, "pip", "sync", "--quiet", *locked)
         _offline_first(uv, "pip", "install", "--quiet", "--no-deps", *into, "--editable", str(ROOT))
 
 
