@@ -12,8 +12,10 @@ import os
 import socket
 import sys
 import time
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, Any, NoReturn
 from uuid import uuid4
 
@@ -93,11 +95,12 @@ def _run(order: PipelineOrder, emit: Callable[[Mapping[str, Any]], None]) -> Non
     from py4j.protocol import Py4JError  # noqa: PLC0415
     from pyspark.errors import PySparkException  # noqa: PLC0415
 
-    from streaming.spark import query as pipeline  # noqa: PLC0415
     from streaming.spark import session  # noqa: PLC0415
     from streaming.spark.store.hadoop_files import open_files  # noqa: PLC0415
 
     imported = time.monotonic()
+    importing = Thread(target=_import_query)
+    importing.start()
     settings = order.settings.pipeline_settings(order.jars)
     totals = ProgressTotals(
         instance=f"{socket.gethostname()}/{uuid4().hex[:8]}",
@@ -125,6 +128,11 @@ def _run(order: PipelineOrder, emit: Callable[[Mapping[str, Any]], None]) -> Non
             else (),
         )
         created = time.monotonic()
+        if is_local(settings.spark) and not is_submitted():
+            Thread(target=session.start_workers, args=(spark,), daemon=True).start()
+        importing.join()
+        from streaming.spark import query as pipeline  # noqa: PLC0415
+
         if directory is not None and session.is_everywhere(spark):
             raise PipelineError(
                 "on a Spark cluster pipeline.checkpoint must be a URI of a directory that every"
@@ -175,6 +183,14 @@ def _run(order: PipelineOrder, emit: Callable[[Mapping[str, Any]], None]) -> Non
     reporter.ended.wait()
     writer.write_last()
     end_at_once()
+
+
+def _import_query() -> None:
+    """Import the query and pandas, which pyspark asks for, while the JVM starts on another core."""
+    with suppress(ImportError):  # whoever needs it says so
+        import pandas  # noqa: F401, PLC0415
+
+        from streaming.spark import query  # noqa: F401, PLC0415
 
 
 def text_of(error: Exception) -> str:

@@ -14,7 +14,7 @@ which the other kind has fields; `record_text` joins them.
 from __future__ import annotations
 
 import json
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -108,11 +108,14 @@ def _hundredths(matrix: Floats, unknown: Mask) -> Int64 | None:
 def _decimal_texts(hundredths: Int64, unknown: Mask) -> pa.StringArray:
     """The texts of numbers that are given in hundredths, row after row."""
     whole, part = np.divmod(hundredths.reshape(-1), 100)
-    texts = pc.binary_join_element_wise(numbers(whole), _FRACTIONS.take(pa.array(part)), "")
+    texts = pc.binary_join_element_wise(numbers(whole), _fractions().take(pa.array(part)), "")
     return pc.if_else(pa.array(unknown.reshape(-1)), "null", texts) if unknown.any() else texts
 
 
-_FRACTIONS = pa.array([f".{part:02}".rstrip("0").rstrip(".") for part in range(100)])
+@cache
+def _fractions() -> pa.StringArray:
+    """The texts of all hundredths; made at their first use, since `pa.array` imports pandas."""
+    return pa.array([f".{part:02}".rstrip("0").rstrip(".") for part in range(100)])
 
 
 def _joined(texts: pa.StringArray, columns: int) -> pa.StringArray:

@@ -13,8 +13,10 @@ import os
 import re
 import shlex
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
@@ -213,6 +215,15 @@ def create(
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel(log_level)
     return session
+
+
+def start_workers(session: SparkSession) -> None:
+    """Start the Python workers of a local session, whose imports nothing has to wait for then.
+
+    Spark starts them with the first task that needs one, which is that of the first batch.
+    """
+    with suppress(Py4JError):  # whoever uses the session says that its JVM has ended
+        session.sparkContext.parallelize([0], 1).foreach(id)
 
 
 def submitted_settings() -> dict[str, str]:

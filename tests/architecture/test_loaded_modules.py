@@ -56,7 +56,13 @@ def modules_of(package):
 
 @pytest.mark.parametrize(
     ("package", "forbidden"),
-    [("daemon.control", HEAVY), ("daemon.cli", COMMAND), ("streaming.rules", LIBRARY)],
+    [
+        ("daemon.control", HEAVY),
+        ("daemon.cli", COMMAND),
+        ("streaming.rules", LIBRARY),
+        # Spark starts a process for each stateful operator, which imports this.
+        ("streaming.spark", {"pandas"}),
+    ],
 )
 def test_no_module_of_a_light_package_loads_a_heavy_library(package, forbidden):
     modules = [name for name in modules_of(package) if not name.endswith("__main__")]
@@ -65,6 +71,7 @@ def test_no_module_of_a_light_package_loads_a_heavy_library(package, forbidden):
     assert {module: names for module, names in heavy.items() if names} == {}
 
 
+@pytest.mark.slow
 def test_the_controller_loads_no_heavy_library():
     assert loaded("daemon.control.controller")["daemon.control.controller"] & HEAVY == set()
 
