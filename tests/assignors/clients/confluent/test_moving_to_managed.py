@@ -51,14 +51,17 @@ class Traffic(Thread):
 
     def __init__(self, cluster, topic):
         super().__init__(daemon=True)
-        self.producer = Producer({"bootstrap.servers": cluster.bootstrap, "linger.ms": 5})
+        # A broker that is slow to answer must not make a record twice.
+        self.producer = Producer(
+            {"bootstrap.servers": cluster.bootstrap, "linger.ms": 5, "enable.idempotence": True}
+        )
         self.topic = topic
         self.sent = 0
         self.stopping = Event()
         self.start()
 
     def run(self):
-        while not self.stopping.wait(0.005):
+        while not self.stopping.wait(0.02):
             self.producer.produce(self.topic, partition=self.sent % 6, value=str(self.sent))
             self.sent += 1
             self.producer.poll(0)

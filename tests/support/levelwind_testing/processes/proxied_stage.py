@@ -48,7 +48,7 @@ STANDINGS = frozenset(
     }
 )
 """Events that say how a proxy stands to its group; a deposed daemon has no proxies."""
-READ_ON = 25
+READ_ON = 10
 """More records than may still be on their way from a member when the wait for more begins."""
 BUSY = 10_000
 """Records behind of a partition with a backlog."""
@@ -77,7 +77,9 @@ class ProxiedStage:
         self.topics = Topics(fresh("proxied") + ".")
         self.topic, self.group = fresh("orders"), fresh("group")
         kafka.create(self.topic, PARTITIONS, replication)
-        self.admin, self.producer = AdminClient(self.client), Producer(self.client)
+        self.admin = AdminClient(self.client)
+        # A broker that dies must not make a record twice.
+        self.producer = Producer({**self.client, "linger.ms": 20, "enable.idempotence": True})
         self.members, self.gone, self.daemons, self.topic_id = {}, [], [], None
         self.behind = (0,) * PARTITIONS
         self.journal = []
@@ -91,7 +93,7 @@ class ProxiedStage:
     # What goes on all the time.
 
     def write(self):
-        while not self.stopping.wait(0.02):
+        while not self.stopping.wait(0.1):
             for partition in range(PARTITIONS):
                 self.producer.produce(self.topic, b"x", partition=partition)
             self.producer.poll(0)
