@@ -38,7 +38,7 @@ quick test: export PYTHONHASHSEED := 0
 
 .PHONY: quick
 quick: check ## the checks, the unit and the property tests; no brokers, few examples and seeds
-	@echo '== unit and property tests'; $(BIN)/pytest -m 'not integration and not simulation and not soak' -n logical --hypothesis-profile=quick
+	@echo '== unit and property tests'; $(BIN)/pytest -m 'not integration and not slow and not soak' -n logical --hypothesis-profile=quick
 
 # A time-out of a test cannot end it while it waits inside a C library, as a commit does for brokers that are gone.
 END_HUNG := -o faulthandler_timeout=1200 -o faulthandler_exit_on_timeout=true

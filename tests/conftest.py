@@ -4,6 +4,7 @@ The integration tests run in parallel processes (`make test`), of which one has 
 and all tests that use it. The run's own process starts the brokers then, and the others connect.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import count
@@ -103,6 +104,23 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     )
 
 
+INTEGRATION = "mark.integration"
+"""In the text of each file with integration tests."""
+ALL_INTEGRATION = re.compile(rf"^pytestmark = .*{re.escape(INTEGRATION)}", re.MULTILINE)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out a file that has no test for this run: its imports would cost each process time."""
+    if collection_path.suffix != ".py" or not collection_path.name.startswith("test_"):
+        return None
+    text = collection_path.read_text()
+    if is_integration_run(config):
+        without = INTEGRATION not in text
+    else:
+        without = "not integration" in wanted(config) and bool(ALL_INTEGRATION.search(text))
+    return without or None
+
+
 class OneProcessForSpark(LoadScopeScheduling):
     """Gives each process the next file, and all tests of the Spark session to one."""
 
@@ -117,7 +135,13 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 def is_integration_run(config: pytest.Config) -> bool:
     """Whether only integration tests run, all or some of them."""
-    return "integration" in config.option.markexpr.split(" and ")
+    return "integration" in wanted(config)
+
+
+def wanted(config: pytest.Config) -> list[str]:
+    """The markers that the run's tests have, and have not."""
+    markers: list[str] = config.option.markexpr.split(" and ")
+    return markers
 
 
 def pytest_configure_node(node: Any) -> None:

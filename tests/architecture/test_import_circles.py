@@ -2,9 +2,12 @@
 
 from graphlib import CycleError, TopologicalSorter
 
+import pytest
+
 from levelwind_testing.source_tree import imports, source_files
 
 
+@pytest.mark.slow
 def test_no_import_circle_of_files():
     graph = {module: imports(module) for module in source_files()}
     assert len(graph) > 200

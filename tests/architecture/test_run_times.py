@@ -29,6 +29,7 @@ def test_that_computes():
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("processes", [0, 2])
 def test_tests_fixtures_and_the_whole_are_in_the_section(tmp_path, processes):
     (tmp_path / "test_it.py").write_text(TESTS)

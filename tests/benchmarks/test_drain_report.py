@@ -228,6 +228,7 @@ def test_ten_times_the_backlog_is_judged_by_its_replay():
     assert [v.reached for v in replay_verdicts(better)] == [True, False]
 
 
+@pytest.mark.slow
 def test_the_replay_drains_as_the_arithmetic_says_where_nothing_moves():
     figures = replay(SCENARIOS["S1"], CANDIDATES["cooperative-sticky"], 1, load())
     # One member of 300/s drains 54,000 records, and gets no others.
@@ -235,6 +236,7 @@ def test_the_replay_drains_as_the_arithmetic_says_where_nothing_moves():
     assert (figures.moves, figures.plans, figures.first_move) == (0, 0, None)
 
 
+@pytest.mark.slow
 def test_the_replay_of_levelwind_moves_after_the_burst_and_is_sooner_than_kafka():
     figures = replay(SCENARIOS["S1"], CANDIDATES["levelwind"], 1, load())
     assert figures.plans >= 1

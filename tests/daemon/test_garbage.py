@@ -26,6 +26,7 @@ def cycle():
     return weakref.ref(node)
 
 
+@pytest.mark.slow
 def test_the_collector_runs_rarely_and_still_finds_cycles():
     garbage.collect_rarely()
     gc.collect()
@@ -48,6 +49,7 @@ def test_a_heap_that_is_kept_is_gone_through_no_more():
     assert newer() is None
 
 
+@pytest.mark.slow
 def test_what_was_kept_is_looked_at_again_at_the_next_time():
     node = Node()
     garbage.keep_heap()

@@ -32,6 +32,7 @@ def test_the_zip_file_has_the_packages_and_is_the_same_each_time(tmp_path: Path)
     assert found == f"{file}/streaming/spark/store/offsets_server.py"
 
 
+@pytest.mark.slow
 def test_the_archives_python_is_the_machines_own_with_the_archives_libraries(
     tmp_path: Path,
 ) -> None:

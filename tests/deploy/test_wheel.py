@@ -43,6 +43,7 @@ def metadata(wheel):
         return Parser().parsestr(archive.read(name).decode())
 
 
+@pytest.mark.slow
 def test_a_consumer_gets_numpy_and_a_kafka_client_and_nothing_of_the_control_plane(wheel):
     required = metadata(wheel).get_all("Requires-Dist")
     without_extras = {line.split(">")[0] for line in required if "extra ==" not in line}
@@ -117,6 +118,7 @@ def test_the_extra_of_a_client_brings_that_client_and_works_with_nothing_else(
     assert line.endswith("install levelwind[solver]")
 
 
+@pytest.mark.slow
 def test_the_consumers_side_works_without_the_control_planes_libraries(wheel, tmp_path):
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(tmp_path)

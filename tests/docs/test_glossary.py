@@ -100,6 +100,7 @@ class Told(Base):
     assert {word for name in names for word in retired_in(name, RETIRED)} == set(expected.split())
 
 
+@pytest.mark.slow
 def test_no_identifier_contains_a_retired_word():
     names = source_identifiers()
     assert len(names) > LEAST_IDENTIFIERS  # otherwise a folder has moved and nothing was checked

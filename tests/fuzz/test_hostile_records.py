@@ -100,6 +100,7 @@ def bounded(call, *parts):
     return answer
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", TOPIC_KINDS)
 @pytest.mark.parametrize("hostile", HOSTILE)
 def test_the_daemon_rejects_and_counts_it(kind, hostile):
@@ -122,6 +123,7 @@ def test_the_daemon_rejects_and_counts_it(kind, hostile):
     assert counted == follower.rejected == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["metadata", "assignments", "replays"])
 @pytest.mark.parametrize("hostile", HOSTILE)
 def test_the_pipeline_rejects_counts_and_keeps_it(kind, hostile):

@@ -121,6 +121,7 @@ def follow(play, draw, count):
     return read
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "count",
     [QUICK, pytest.param(ALL, marks=[pytest.mark.soak, pytest.mark.timeout(3600)])],

@@ -9,6 +9,8 @@ import pytest
 from levelwind_testing.simulation.faults import Fault
 from levelwind_testing.simulation.world import World, WorldSettings
 
+pytestmark = pytest.mark.slow
+
 FOUR = WorldSettings(
     groups={"g": ("t",)}, instances={"g": ("a", "b", "c", "d")}, topics={"t": 4}, machines=3
 )
@@ -33,7 +35,6 @@ def test_the_daemon_and_one_consumer_restart_together(first):
         run(FOUR, *restarts(number * 0.05))
 
 
-@pytest.mark.simulation
 @pytest.mark.parametrize("first", range(-80, 160, 20))
 def test_the_daemon_and_one_consumer_restart_at_every_50_ms_of_each_other(first):
     for number in range(first, first + 20):

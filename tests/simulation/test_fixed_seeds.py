@@ -9,27 +9,20 @@ from levelwind_testing.simulation.invariants import ViolationError
 from levelwind_testing.simulation.seeds import faults_of, settings_of, world_of
 from levelwind_testing.simulation.shrinking import report
 
-QUICK, ALL, AT_ONCE = 40, 500, 20
+SEEDS, AT_ONCE = 500, 10
 
 
-def run_seeds(first, behind):
-    for seed in range(first, behind):
+@pytest.mark.parametrize(
+    "first",
+    [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(AT_ONCE, SEEDS, AT_ONCE))],
+)
+def test_no_property_is_broken_in_any_seed(first):
+    for seed in range(first, first + AT_ONCE):
         try:
             world_of(seed).run()
         except ViolationError:
             settings = settings_of(seed)
             pytest.fail(report(seed, settings, faults_of(seed, settings)), pytrace=False)
-
-
-@pytest.mark.parametrize("first", range(0, QUICK, AT_ONCE))
-def test_no_property_is_broken_in_the_first_seeds(first):
-    run_seeds(first, first + AT_ONCE)
-
-
-@pytest.mark.simulation
-@pytest.mark.parametrize("first", range(QUICK, ALL, AT_ONCE))
-def test_no_property_is_broken_in_any_seed(first):
-    run_seeds(first, first + AT_ONCE)
 
 
 def test_a_seed_decides_everything():

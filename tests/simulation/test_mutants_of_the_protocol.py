@@ -5,6 +5,8 @@ import pytest
 from levelwind_testing.simulation.invariants import ViolationError
 from levelwind_testing.simulation.mutants import MUTANTS
 
+pytestmark = pytest.mark.slow
+
 SEEDS = range(1, 9)
 """The seed decides the delays; the schedule is the same."""
 

@@ -39,7 +39,7 @@ def test_five_minutes():
     run(300.0, seed=1)
 
 
-@pytest.mark.simulation
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_half_an_hour(seed):
     run(1800.0, seed)

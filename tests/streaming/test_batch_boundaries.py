@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -211,6 +212,7 @@ def test_a_sample_counts_the_commits_below_its_cut_and_no_other(
     assert dict(lag_samples) == dict(history.lag_samples)
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(60))
 @given(histories(), paces)
 def test_logs_read_at_any_pace_give_the_same_triggers_and_in_the_end_the_same_lag(
@@ -257,6 +259,7 @@ def turbulent_histories(draw: st.DrawFn) -> History:
     return history
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(60))
 @given(turbulent_histories(), CUTS)
 def test_batches_that_end_anywhere_give_the_same_result_whatever_happens_to_a_topic(

@@ -386,6 +386,7 @@ def _incarnation_of(member):
     return Incarnation(member.profile.instance, member.incarnation)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(120))
 def test_no_partition_has_two_owners_and_in_the_end_each_has_one(seed):
     world = SimulatedGroup(seed)

@@ -167,11 +167,13 @@ def histogram(gaps):
     return ", ".join(f"up to {step / 2} %: {number}" for step, number in sorted(steps.items()))
 
 
+@pytest.mark.slow
 def test_small_groups_are_planned_in_the_order_of_the_objectives():
     for seed in range(200):
         check_order(seed)
 
 
+@pytest.mark.slow
 def test_small_groups_with_even_counts_are_planned_as_well_as_can_be():
     for seed in range(150):
         checked_gap(seed)

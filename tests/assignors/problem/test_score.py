@@ -54,6 +54,7 @@ def naive(problem, names):
     }
 
 
+@pytest.mark.slow
 @given(problem=problems())
 def test_the_figures_are_their_definitions(problem):
     group = problem.group

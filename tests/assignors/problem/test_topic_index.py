@@ -9,6 +9,7 @@ from assignors.problem.topic_index import TopicIndex
 from levelwind_testing.groups.random_groups import problems
 
 
+@pytest.mark.slow
 @given(problem=problems())
 def test_a_group_of_a_catalogue_is_the_group_of_its_topics(problem):
     kept = Group.build(TopicIndex.of(problem.topics), problem.members)

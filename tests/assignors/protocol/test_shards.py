@@ -37,6 +37,7 @@ def test_every_message_of_a_large_record_is_small_enough_for_brokers_and_clients
     assert max(sizes) < MESSAGE_BYTES
 
 
+@pytest.mark.slow
 @each_large
 def test_a_large_record_is_made_whole_again(record):
     reassembly = Reassembly()
@@ -52,6 +53,7 @@ def test_a_record_that_fits_stays_whole(record):
     assert Reassembly().take(record) == record
 
 
+@pytest.mark.slow
 @each_large
 @pytest.mark.parametrize("lost", ["missing", "another's"])
 def test_a_record_without_all_its_shards_is_incomplete_until_it_is_written_again(record, lost):

@@ -1,6 +1,7 @@
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 
 from assignors.problem.group import Group
@@ -47,6 +48,7 @@ def test_a_claim_of_an_older_generation_holds_nothing_up():
     assert cooperative_sticky_strategy(group).withheld is None
 
 
+@pytest.mark.slow
 @given(problem=problems())
 @settings(max_examples=examples(300))
 def test_one_further_round_settles_the_group_and_nobody_gets_what_another_claims(problem):

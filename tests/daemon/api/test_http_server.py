@@ -167,6 +167,7 @@ def test_a_server_that_is_closed_answers_no_more():
         client.get("/healthz")
 
 
+@pytest.mark.slow
 def test_changes_are_streamed_as_they_are_read(served):
     with closing(_events(served)) as events:
         status = next(events)
@@ -207,6 +208,7 @@ def test_streams_are_counted_and_bounded(served, client, monkeypatch, eventually
     eventually(lambda: streams.open == 0)
 
 
+@pytest.mark.slow
 def test_neither_a_token_nor_its_hash_is_ever_returned(client):
     document = client.document("/api/v1/openapi.json")
     for path in document["paths"]:

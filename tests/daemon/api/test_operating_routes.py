@@ -108,6 +108,7 @@ def test_an_order_that_is_not_whole_says_why(client):
     ).status in {400, 422}
 
 
+@pytest.mark.slow
 def test_an_order_without_a_cluster_is_not_executed(client):
     answer = give(
         client, {"action": "pause", "group": "orders-billing", "reason": "x", "execute": True}

@@ -30,7 +30,7 @@ def led(*names, partitions=4):
 @pytest.mark.parametrize("departure", ["left", "killed"])
 @pytest.mark.parametrize(
     "every",
-    [pytest.param(10, id="500 ms"), pytest.param(1, marks=pytest.mark.simulation, id="50 ms")],
+    [pytest.param(10, id="500 ms"), pytest.param(1, marks=pytest.mark.slow, id="50 ms")],
 )
 def test_a_consumer_and_the_daemon_restart_at_any_time_of_each_other(departure, every):
     lost = []

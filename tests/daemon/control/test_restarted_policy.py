@@ -47,6 +47,7 @@ def test_four_restarts_with_a_skew_that_stays_bring_no_more_plans_than_the_coold
     assert [plan["cause"] for plan in play.plans] == ["membership", "skew", "skew"]
 
 
+@pytest.mark.slow
 def test_the_budget_of_an_hour_is_kept_over_restarts():
     play = started(replace(COOLDOWN, duration=1.0, moves_per_hour={Cause.SKEW: 4}))
     for _ in range(6):

@@ -41,6 +41,7 @@ def test_later_probes_share_what_no_list_shows(fleet, first):
     assert fleet.published.changes == TOPICS + BROKERS, "nothing was news"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("growing", "most"), [(True, 8), (False, 6)])
 def test_a_sample_asks_each_broker_a_few_times_for_its_own_partitions(fleet, first, growing, most):
     fleet.samples(1, growing=growing)

@@ -113,6 +113,7 @@ def test_a_jvm_that_was_killed_is_reported_and_ends_the_process():
     assert ended.is_set()
 
 
+@pytest.mark.slow
 def test_a_jvm_that_lives_and_does_not_answer_is_left_to_the_parent():
     ended, beats = threading.Event(), []
     with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as jvm:

@@ -129,6 +129,7 @@ def await_sign(running):
     wait_until("sign of life", lambda: running.counts.answers > signs, pause=0.002)
 
 
+@pytest.mark.slow
 def test_a_heartbeat_keeps_a_process_alive_and_is_not_logged(supervised):
     child = supervised("busy")
     with capture_logs() as events:

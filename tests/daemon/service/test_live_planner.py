@@ -115,6 +115,7 @@ def test_decisions_are_timed_by_the_clock_that_sleep_does_not_stop(parts, monkey
     assert parts.clock.now == 12.5
 
 
+@pytest.mark.slow
 def test_publishing_is_tried_until_it_succeeds_and_nothing_is_logged_before(parts):
     parts.failures = 1
     parts.effects = [Publish(records=(("control", REQUEST),)), LEADING]

@@ -101,6 +101,7 @@ def test_a_backlog_on_one_member_drains_in_the_time_of_the_whole_group():
     assert course.drained_after(500) <= 1.15 * ideal
 
 
+@pytest.mark.slow
 def test_a_backlog_ten_times_as_large_with_arrivals_elsewhere_takes_three_plans_at_most():
     owner = play(EVEN, BURST_AT).run.owner
     rates = np.where(owner == 0, 0.0, 30.0)

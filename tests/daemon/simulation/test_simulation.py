@@ -235,6 +235,7 @@ def test_a_budget_without_moves_keeps_a_skewed_group_as_it_is():
     assert run.lag.sum() > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", ["optimal", "lag"])
 def test_even_input_for_a_day_makes_no_skew_plan_at_all(strategy):
     even = generate_world("steady", Size(partitions=30, members=7, rate=2_000.0, tick=10.0), seed=1)
@@ -265,6 +266,7 @@ def test_whatever_happens_nobody_reads_more_than_it_can_nor_what_is_paused_nor_a
         assert (by_member <= most).all()
 
 
+@pytest.mark.slow
 def test_all_strategies_meet_the_same_records_and_the_day_is_the_same_each_time():
     rows, again = (
         simulate(generate_world("day", SMALL, seed=5), list(STRATEGIES), COURSE) for _ in range(2)

@@ -192,6 +192,7 @@ RULES = st.sampled_from(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(50))
 @given(turbulent_logs(), CUTS, RULES)
 def test_columns_give_what_each_group_gives_alone_under_any_cut(
@@ -237,6 +238,7 @@ def calm_logs(draw: st.DrawFn) -> Groups:
     return story
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(150))
 @given(calm_logs(), st.integers(2, 30), RULES)
 def test_columns_of_samples_and_commits_give_what_each_group_gives_alone(
@@ -289,6 +291,7 @@ def busy_logs(draw: st.DrawFn) -> Groups:
     return story
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(40))
 @given(busy_logs(), st.integers(1, 30), RULES)
 def test_columns_learn_the_speeds_that_each_group_learns_alone(

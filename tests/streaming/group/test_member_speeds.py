@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -197,6 +198,7 @@ def shifts(draw: st.DrawFn) -> Workers:
     return story
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(25))
 @given(shifts(), CUTS)
 def test_speeds_and_triggers_do_not_depend_on_where_a_batch_ends(

@@ -34,6 +34,7 @@ def planned() -> Groups:
     return story
 
 
+@pytest.mark.slow
 def test_a_plan_and_an_assignment_in_shards_count_as_whole_ones_wherever_batches_end() -> None:
     story = planned()
     assert len(story.messages) == 11  # of them four shards

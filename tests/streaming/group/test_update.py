@@ -615,6 +615,7 @@ def random_logs(draw: st.DrawFn) -> Groups:  # noqa: C901, PLR0912 - one case a 
     return story
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(60))
 @given(random_logs(), CUTS)
 def test_any_batches_give_the_same_triggers_lag_and_owners(story: Groups, cuts: list[int]) -> None:

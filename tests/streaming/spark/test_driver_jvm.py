@@ -27,6 +27,7 @@ def plain(monkeypatch):
     monkeypatch.setenv("JAVA_HOME", str(home()))
 
 
+@pytest.mark.slow
 def test_the_command_is_that_of_sparks_launcher():
     confs = [w for name, value in sorted(SETTINGS.items()) for w in ("--conf", f"{name}={value}")]
     launcher = subprocess.run(

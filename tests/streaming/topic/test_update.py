@@ -579,6 +579,7 @@ def stories(draw: st.DrawFn) -> Story:  # noqa: C901, PLR0912 - one case a kind 
     return story
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(120))
 @given(stories(), CUTS)
 def test_any_batches_give_the_same_triggers_and_in_the_end_the_same_lag(
@@ -643,6 +644,7 @@ def test_the_source_of_a_racks_trigger_leaves_out_topics_whose_racks_are_the_sam
     ]
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(50))
 @given(stories(), CUTS)
 def test_a_batch_that_is_run_again_publishes_the_same(story: Story, cuts: list[int]) -> None:
@@ -656,6 +658,7 @@ def test_a_batch_that_is_run_again_publishes_the_same(story: Story, cuts: list[i
         assert once == again
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("groups", [1, 5])
 def test_a_topics_state_is_as_large_as_is_documented(groups: int) -> None:
     partitions, story, pipeline = 60, Story(), LocalPipeline(skew=RULE)

@@ -4,7 +4,7 @@ from hypothesis import settings
 
 FULL = 100
 """Examples of a test that names no number, in a full run."""
-QUICK = 30
+QUICK = 10
 """The same in `make quick`."""
 
 

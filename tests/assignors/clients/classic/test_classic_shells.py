@@ -86,6 +86,7 @@ def test_each_strategy_has_a_class_with_its_name(kafka_python, aiokafka):
             assert getdoc(made_class)
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(200))
 @given(data=st.data(), problem=problems(ProblemShape(static=False, claims=False)))
 def test_a_leader_gives_the_answer_of_the_strategy(shell, data, problem):

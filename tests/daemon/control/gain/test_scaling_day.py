@@ -86,6 +86,7 @@ class ScaledGroup:
         self.drains.append(self.lag.sum() / spare if spare > 0 else math.inf)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("partitions", "seed"), [(24, 1), (37, 2)])
 def test_a_day_is_read_in_time_with_half_the_members_of_its_peak(partitions, seed):
     settings = ScalingSettings(drain_within=60.0, scale_down_after=300.0)
@@ -107,6 +108,7 @@ def test_a_day_is_read_in_time_with_half_the_members_of_its_peak(partitions, see
     assert group.changes <= 150, "a change costs a hand-over"
 
 
+@pytest.mark.slow
 def test_a_partition_that_is_as_large_as_a_member_is_not_waited_for_by_more_members():
     group = ScaledGroup(4, ScalingSettings(), 3)
     group.share = np.array([0.97, 0.01, 0.01, 0.01])

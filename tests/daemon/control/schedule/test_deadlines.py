@@ -41,6 +41,7 @@ class EveryGroup(ExitStack):
         return self
 
 
+@pytest.mark.slow
 @given(st.integers(0, 2**32))
 @settings(max_examples=examples(40))
 def test_a_look_between_deadlines_would_change_nothing(seed):
