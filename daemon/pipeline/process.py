@@ -14,6 +14,7 @@ import sys
 import time
 from contextlib import suppress
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -188,9 +189,8 @@ def _run(order: PipelineOrder, emit: Callable[[Mapping[str, Any]], None]) -> Non
 def _import_query() -> None:
     """Import the query and pandas, which pyspark asks for, while the JVM starts on another core."""
     with suppress(ImportError):  # whoever needs it says so
-        import pandas  # noqa: F401, PLC0415
-
-        from streaming.spark import query  # noqa: F401, PLC0415
+        for module in ("pandas", "streaming.spark.query"):
+            import_module(module)
 
 
 def text_of(error: Exception) -> str:

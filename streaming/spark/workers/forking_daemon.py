@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from pyspark import daemon
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
 NO_THREADS = {"OPENBLAS_NUM_THREADS": "1", "JE_ARROW_MALLOC_CONF": "background_thread:false"}
 """Variables by which the libraries start no threads."""
@@ -43,10 +43,10 @@ def preload() -> None:
     """Import what the workers need, and keep it out of the way of the garbage collector."""
     for name, value in {**NO_THREADS, **GIVE_BACK}.items():
         os.environ.setdefault(name, value)
-    import pyarrow  # noqa: PLC0415 - it reads the variables
+    import pyarrow as pa  # noqa: PLC0415 - it reads the variables
 
     with _without("pandas"):
-        pyarrow.array([0])
+        pa.array([0])
     for module in IMPORTED:
         with suppress(ImportError):  # a worker that needs it says so itself
             importlib.import_module(module)
@@ -59,7 +59,7 @@ def _without(package: str) -> Iterator[None]:
     """Have a package seem to be missing for a while.
 
     Arrow looks for pandas once, at its first conversion, to recognise a series. The workers convert
-    none, and pandas takes as long to import as all else together (1.1 of 2.2 s of CPU).
+    none, and pandas takes as long to import as all else together.
     """
     finder = _Missing(package)
     sys.meta_path.insert(0, finder)
@@ -75,9 +75,7 @@ class _Missing:
     def __init__(self, package: str) -> None:
         self._package = package
 
-    def find_spec(
-        self, name: str, path: Sequence[str] | None = None, target: object = None
-    ) -> None:
+    def find_spec(self, name: str, *_: object) -> None:
         if name == self._package:
             raise ModuleNotFoundError(f"no module named {name!r}", name=name)
 
