@@ -3,6 +3,8 @@
 import ast
 from collections import defaultdict
 
+import pytest
+
 from levelwind_testing.source_tree import ROOT, source_files, syntax_tree
 
 SAME_ROLE = {
@@ -28,6 +30,7 @@ def test_no_two_source_files_share_a_name_unless_they_have_one_role():
     assert SAME_ROLE.keys() <= repeated.keys(), "an exception that nobody needs any more"
 
 
+@pytest.mark.slow
 def test_no_two_classes_of_the_source_share_a_name():
     modules = defaultdict(list)
     for module in source_files():

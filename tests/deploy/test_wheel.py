@@ -71,6 +71,7 @@ def installed_with(wheel, extra):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("extra", "client"), [("kafka-python", "kafka_python"), ("aiokafka", "aiokafka")]
 )

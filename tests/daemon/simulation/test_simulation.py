@@ -245,6 +245,7 @@ def test_even_input_for_a_day_makes_no_skew_plan_at_all(strategy):
     assert row.moves == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in SCENARIOS if name != "steady"])
 def test_whatever_happens_nobody_reads_more_than_it_can_nor_what_is_paused_nor_another_ones(name):
     day = generate_world(name, dataclasses.replace(SMALL, hours=1.0, rate=500.0), seed=3)

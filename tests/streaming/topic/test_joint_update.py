@@ -88,6 +88,7 @@ def story_of(seed: int) -> Story:
     return story
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize(
     "rule", [LagRule(), LagRule(end_kind="high", reset="latest", group_resets={"g1": "earliest"})]
@@ -100,6 +101,7 @@ def test_topics_of_one_batch_are_as_each_alone(rule: LagRule, seed: int) -> None
     assert min(pipeline.compared[kind] for kind in (Kind.LAG_SAMPLES, Kind.LAGS)) > STEPS // 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cells", [1, 10])
 def test_where_the_batch_is_divided_makes_no_difference(
     monkeypatch: pytest.MonkeyPatch, cells: int
