@@ -216,6 +216,13 @@ VOCABULARY: tuple[EventSpec, ...] = (
         "An operator has released a lever: the configuration file holds again.",
     ),
     _event(
+        "lever.unknown",
+        "warning",
+        "group strategy",
+        "A lever names a strategy that this release does not have: the configuration file's is "
+        "used. Release the lever, or run the release that it was set with.",
+    ),
+    _event(
         "config.overridden",
         "warning",
         "levers",

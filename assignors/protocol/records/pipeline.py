@@ -4,7 +4,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from operator import attrgetter
 from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 
 from assignors.protocol.partition_ranges import WireError
@@ -207,48 +208,34 @@ class LagRecord:
             raise WireError("owner: an index that is not in members")
         if record.member_racks is not None and len(record.member_racks) != len(record.members):
             raise WireError("member_racks: not as long as members")
-        _check_lengths(record)
+        _check_indices(record)
         return record
 
 
-def _check_lengths(record: LagRecord) -> None:
-    columns: tuple[tuple[object, ...] | None, ...] = (
-        record.committed,
-        record.committed_at,
-        record.begin,
-        record.end,
-        record.lost,
-        record.racks,
-        record.rate,
-        record.velocity,
-        record.seconds,
-        record.end_read_at,
-        record.data_end,
-        record.owner,
-        record.local,
-    )
-    if {len(column) for column in columns if column is not None} == {len(record.lag)}:
-        return
-    optional: dict[str, tuple[object, ...] | None] = {
-        "rate": record.rate,
-        "velocity": record.velocity,
-        "seconds": record.seconds,
-        "end_read_at": record.end_read_at,
-        "data_end": record.data_end,
-        "unclaimed": record.unclaimed,
-        "owner": record.owner,
-        "local": record.local,
-    }
-    require_same_length(
-        committed=record.committed,
-        committed_at=record.committed_at,
-        begin=record.begin,
-        end=record.end,
-        lag=record.lag,
-        lost=record.lost,
-        racks=record.racks,
-        **{name: column for name, column in optional.items() if column is not None},
-    )
+PARTITION_SETS = ("stale", "reset", "lag_upper_bound", "seconds_lower_bound")
+"""Fields of a lag record that name some of its partitions."""
+OF_MEMBERS = ("members", "member_racks")
+"""Fields of a lag record that are indexed by member."""
+BY_PARTITION = tuple(
+    field.name
+    for field in fields(LagRecord)
+    if str(field.type).startswith(("tuple[", "OptionalFloats"))
+    and field.name not in PARTITION_SETS + OF_MEMBERS
+)
+"""Fields of a lag record that are indexed by partition: each further list, so that a new one counts
+as such unless it is named above."""
+_columns, _sets = attrgetter(*BY_PARTITION), attrgetter(*PARTITION_SETS)
+
+
+def _check_indices(record: LagRecord) -> None:
+    """Raise `WireError` unless every column has all partitions, and every set no others."""
+    columns, partitions = _columns(record), len(record.lag)
+    if any(column is not None and len(column) != partitions for column in columns):
+        named = zip(BY_PARTITION, columns, strict=True)
+        require_same_length(**{name: column for name, column in named if column is not None})
+    for name, numbers in zip(PARTITION_SETS, _sets(record), strict=True):
+        if max(numbers, default=-1) >= partitions:
+            raise WireError(f"{name}: a partition that is not in the other lists")
 
 
 def short_number(figure: float | None) -> float | None:

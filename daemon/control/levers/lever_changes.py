@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from assignors.protocol.records import ALL_GROUPS, NO_SUBJECT, LeverRecord, ProposalRecord
+from assignors.registry import STRATEGIES
 from daemon.control.context import LogEvent
 from daemon.control.schedule.deciding import enter
 from daemon.control.settings import Cause
@@ -49,7 +50,7 @@ def pulled(
     context = state.context(clock)
     for name in concerned(record.key, state.groups):
         enter(state, with_levers(state.groups[name], levers.of(name), clock.now), context)
-    return state, [lever_event(record)]
+    return state, [lever_event(record), *unknown_events([record])]
 
 
 def concerned(key: tuple[str | int, ...], groups: Mapping[str, ManagedGroup]) -> Iterator[str]:
@@ -75,10 +76,21 @@ def lever_event(record: LeverRecord | Tombstone) -> LogEvent:
     return LogEvent("lever.set", fields)
 
 
-def overrides_event(levers: LeverSet) -> LogEvent | None:
-    """Return the log event of a start under levers; None without any."""
+def unknown_events(records: Iterable[LeverRecord | Tombstone]) -> list[LogEvent]:
+    """Return a log event for each lever that asks for what this release does not know."""
+    return [
+        LogEvent("lever.unknown", {"group": record.group, "strategy": record.setting})
+        for record in records
+        if isinstance(record, LeverRecord)
+        and record.kind == "strategy"
+        and record.setting not in STRATEGIES
+    ]
+
+
+def overrides_events(levers: LeverSet) -> list[LogEvent]:
+    """Return the log events of a start under levers."""
     if not levers.records:
-        return None
+        return []
     texts = [
         " ".join(
             [record.group, record.kind]
@@ -87,7 +99,7 @@ def overrides_event(levers: LeverSet) -> LogEvent | None:
         )
         for record in levers.records
     ]
-    return LogEvent("config.overridden", {"levers": texts})
+    return [LogEvent("config.overridden", {"levers": texts}), *unknown_events(levers.records)]
 
 
 def recovered_proposals(

@@ -18,6 +18,7 @@ from assignors.protocol.records import (
     LeverRecord,
     Tombstone,
 )
+from assignors.registry import STRATEGIES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -75,10 +76,14 @@ class GroupLevers:
         return tuple(sorted({record.subject for record in self.records if record.kind == kind}))
 
     def planning(self, of_file: PlanSettings) -> PlanSettings:
-        """Return the settings that the group is planned by: those of the file under the levers."""
+        """Return the settings that the group is planned by: those of the file under the levers.
+
+        A strategy that this release does not know, as after one with more of them, changes nothing.
+        """
         if not self.records:
             return of_file
-        strategy = next((r.setting for r in self.records if r.kind == "strategy"), None)
+        chosen = next((r.setting for r in self.records if r.kind == "strategy"), None)
+        strategy = chosen if chosen in STRATEGIES else None
         options: dict[str, Any] = dict(of_file.options)
         for kind in LISTED:
             if subjects := self.subjects(kind):

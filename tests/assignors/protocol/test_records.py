@@ -12,6 +12,7 @@ from jsonschema import Draft202012Validator
 from assignors.protocol import records as r
 from assignors.protocol.records import schemas
 from assignors.protocol.records.cut import Cut
+from assignors.protocol.records.pipeline import BY_PARTITION, PARTITION_SETS
 from assignors.protocol.topics import partition_for
 from levelwind_testing.examples import examples
 
@@ -29,6 +30,7 @@ capacity = st.floats(min_value=1e-6, max_value=1e6)
 partitions = st.dictionaries(
     name, st.sets(st.integers(0, 300), min_size=1).map(lambda s: tuple(sorted(s))), max_size=3
 )
+partition_text = st.builds("{}/{}".format, name, st.integers(0, 300))
 source = st.dictionaries(name, offset, max_size=2)
 score = st.none() | st.dictionaries(name, st.none() | number, max_size=3)
 
@@ -81,11 +83,17 @@ def offsets_records(draw):
     )
 
 
+def some_of(count):
+    """Numbers of partitions, given how many there are."""
+    return st.lists(st.integers(0, count - 1), max_size=2).map(tuple) if count else st.just(())
+
+
 @st.composite
 def lag_records(draw):
+    count = draw(st.integers(0, 4))
     lists = columns(
         draw,
-        draw(st.integers(0, 4)),
+        count,
         committed=offset,
         committed_at=offset,
         begin=offset,
@@ -114,10 +122,7 @@ def lag_records(draw):
         at=draw(whole),
         id=draw(name),
         end_kind=draw(st.sampled_from(["stable", "high"])),
-        stale=draw(st.lists(st.integers(0, 9), max_size=2).map(tuple)),
-        reset=draw(st.lists(st.integers(0, 9), max_size=2).map(tuple)),
-        lag_upper_bound=draw(st.lists(st.integers(0, 9), max_size=2).map(tuple)),
-        seconds_lower_bound=draw(st.lists(st.integers(0, 9), max_size=2).map(tuple)),
+        **{name: draw(some_of(count)) for name in PARTITION_SETS},
         source=draw(source),
         members=draw(st.tuples(name, name)) if "owner" in chosen else (),
         member_racks=draw(st.none() | st.tuples(rack, rack)) if "owner" in chosen else None,
@@ -416,15 +421,20 @@ RECORDS = {
         plan=st.none() | name,
         target=st.none() | st.dictionaries(name, partitions, max_size=2),
     ),
-    ("control", r.LeverRecord): st.builds(
-        r.LeverRecord,
-        group=name,
-        kind=st.sampled_from(r.LEVER_KINDS),
-        subject=name,
-        at=time,
-        by=text,
-        reason=text,
-        setting=st.none() | name,
+    ("control", r.LeverRecord): st.one_of(
+        *(
+            st.builds(
+                r.LeverRecord,
+                group=name,
+                kind=st.just(kind),
+                subject=partition_text if kind == "pin" else name,
+                at=time,
+                by=text,
+                reason=text,
+                setting=name if kind in {"pin", "strategy"} else st.none() | name,
+            )
+            for kind in r.LEVER_KINDS
+        )
     ),
     ("control", r.ProposalRecord): st.builds(
         r.ProposalRecord,
@@ -768,6 +778,64 @@ def test_lists_of_one_topic_must_be_indexed_by_the_same_partitions():
     assert r.decode("metadata", *r.encode(record)) == r.Rejection(
         "lists of one topic differ in length: begin 2, stable 1, high 2"
     )
+
+
+FULL_LAG = {
+    "v": 2,
+    "at": 1,
+    "id": "x",
+    "end_kind": "stable",
+    "source": {},
+    "members": ["m"],
+    **{name: [0] * 3 for name in BY_PARTITION},
+    **{name: [2] for name in PARTITION_SETS},
+    "racks": [[]] * 3,
+    "local": [None] * 3,
+}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [lambda column: column[:-1], lambda column: [*column, column[0]]],
+    ids=["short", "long"],
+)
+@pytest.mark.parametrize("name", BY_PARTITION)
+def test_a_lag_record_with_a_column_of_another_length_is_refused(name, change):
+    key = b'["lag","g","t"]'
+    assert isinstance(r.decode("lag", key, json.dumps(FULL_LAG).encode()), r.LagRecord)
+    fields = FULL_LAG | {name: change(FULL_LAG[name])}
+    read = r.decode("lag", key, json.dumps(fields).encode())
+    assert isinstance(read, r.Rejection)
+    assert "differ in length" in read.reason
+
+
+@pytest.mark.parametrize("name", PARTITION_SETS)
+def test_a_lag_record_that_names_a_partition_it_does_not_have_is_refused(name):
+    fields = FULL_LAG | {name: [3]}
+    read = r.decode("lag", b'["lag","g","t"]', json.dumps(fields).encode())
+    assert read == r.Rejection(f"{name}: a partition that is not in the other lists")
+
+
+@pytest.mark.parametrize(
+    ("subject", "setting", "reason"),
+    [
+        ("orders", "m0", "key: expected TOPIC/NUMBER, got 'orders'"),
+        ("orders/-1", "m0", "key: expected TOPIC/NUMBER, got 'orders/-1'"),
+        ("orders/01", "m0", "key: expected TOPIC/NUMBER, got 'orders/01'"),
+        ("/1", "m0", "key: expected TOPIC/NUMBER, got '/1'"),
+        ("orders/1", None, "value.setting: expected a text"),
+    ],
+)
+def test_a_pin_is_of_a_partition_to_a_member(subject, setting, reason):
+    good = r.LeverRecord(
+        group="g", kind="pin", subject="a/b/1", at=1, by="me", reason="", setting="m0"
+    )
+    key, value = r.encode(good)
+    assert r.decode("control", key, value) == good
+    bad = dataclasses.replace(good, subject=subject, setting=setting)
+    read = r.decode("control", *r.encode(bad))
+    assert isinstance(read, r.Rejection)
+    assert reason in read.reason
 
 
 def test_a_trigger_must_name_the_kind_and_group_of_its_key():

@@ -23,6 +23,12 @@ NO_SUBJECT = "*"
 """The subject of a lever that has none but its group."""
 
 
+def is_partition(text: str) -> bool:
+    """Whether a text is `TOPIC/N`, with the number of a partition as everybody writes it."""
+    topic, _, number = text.rpartition("/")
+    return bool(topic) and number.isascii() and number.isdecimal() and number == str(int(number))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeverRecord:
     """One lever in force; the tombstone of its key releases it."""
@@ -63,6 +69,8 @@ class LeverRecord:
         _, group, kind, subject = map(str, key)
         if kind not in LEVER_KINDS:
             raise WireError(f"key: unknown lever {show(kind)}")
+        if kind == "pin" and not is_partition(subject):
+            raise WireError(f"key: expected TOPIC/NUMBER, got {show(subject)}")
         return cls(
             group=group,
             kind=kind,
@@ -70,7 +78,9 @@ class LeverRecord:
             at=fields.integer("at", high=LATEST_MS),
             by=fields.text("by", empty=True),
             reason=fields.text("reason", empty=True),
-            setting=fields.optional_text("setting"),
+            setting=fields.text("setting")
+            if kind in {"pin", "strategy"}
+            else fields.optional_text("setting"),
         )
 
     def as_json(self) -> dict[str, object]:

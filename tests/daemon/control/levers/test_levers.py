@@ -129,6 +129,16 @@ def test_a_strategy_holds_until_it_is_released(play):
     assert play.plans[-1]["strategy"] == "optimal"
 
 
+def test_a_strategy_that_this_release_does_not_know_changes_nothing_and_is_said(play):
+    play.receive("control", lever("strategy", setting="of-the-next-release"))
+    play.wait(70)
+    assert play.plans[-1]["strategy"] == "optimal"
+    assert play.logged("plan.failed") == []
+    assert play.logged("lever.unknown") == [{"group": "g", "strategy": "of-the-next-release"}]
+    play.restart()
+    assert len(play.logged("lever.unknown")) == 2
+
+
 @pytest.mark.parametrize("group", ["g", "*"])
 def test_a_paused_group_gets_no_plan_for_skew_until_it_is_resumed(play, group):
     play.receive("control", lever("pause", group=group))
