@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from assignors.protocol import partition_ranges as ranges
+from assignors.protocol import transactional_ids
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -47,7 +48,9 @@ class Waits(NamedTuple):
         own = record.transactional_id
         # Whoever initialises an id ends the producer that uses it. An announcement must not make
         # the planner end its own, or that of another member.
-        if own is not None and not own.endswith(f"{record.group}/{record.instance}"):
+        name = record.group, record.instance
+        forms = transactional_ids.of_member("", *name), transactional_ids.former("", *name)
+        if own is not None and not own.endswith(forms):
             own = None
         return cls(
             grant=timers.grant_for(hold=hold, commit=commit, fenced=own is not None),

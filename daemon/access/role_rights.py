@@ -12,6 +12,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from assignors.protocol import transactional_ids
+from daemon.errors import ConfigurationError
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
@@ -109,10 +112,7 @@ def daemon_rights(
         *watched,
         _on(EVERY, Resource.GROUP, Operation.DESCRIBE, "reads what groups have committed"),
         _on(topics.control, Resource.GROUP, Operation.READ, "is elected by the group protocol"),
-        *(
-            _on(group, Resource.GROUP, Operation.READ, "leads the group as its proxy")
-            for group in proxied
-        ),
+        *(_on_group(group, Operation.READ, "leads the group as its proxy") for group in proxied),
         _on("", Resource.CLUSTER, Operation.DESCRIBE, "reads brokers and racks"),
         _on("", Resource.CLUSTER, Operation.DESCRIBE_CONFIGS, "reads where consumers may fetch"),
         _on_own(
@@ -161,14 +161,19 @@ def consumer_rights(
     """
     rights = [
         *(_on(name, Resource.TOPIC, Operation.READ, "reads its topics") for name in read),
-        _on(group, Resource.GROUP, Operation.READ, "commits"),
+        _on_group(group, Operation.READ, "commits"),
         _on(topics.assignments, Resource.TOPIC, Operation.READ, "reads its assignment"),
         _on(topics.members, Resource.TOPIC, Operation.WRITE, "announces itself"),
     ]
     if fencing == "broker":
-        name = f"{topics.prefix}{group}/{EVERY}"
         rights.append(
-            _on(name, Resource.TRANSACTIONAL_ID, Operation.WRITE, "commits in transactions")
+            Right(
+                resource=Resource.TRANSACTIONAL_ID,
+                name=transactional_ids.of_group(topics.prefix, group),
+                prefixed=True,
+                operation=Operation.WRITE,
+                purpose="commits in transactions",
+            )
         )
     return rights
 
@@ -177,7 +182,7 @@ def subscriber_rights(topics: Topics, group: str, read: Collection[str]) -> list
     """Return the rights of a consumer that subscribes and applies published plans."""
     return [
         *(_on(name, Resource.TOPIC, Operation.READ, "reads its topics") for name in read),
-        _on(group, Resource.GROUP, Operation.READ, "joins its group and commits"),
+        _on_group(group, Operation.READ, "joins its group and commits"),
         _on(topics.assignments, Resource.TOPIC, Operation.READ, "reads published plans"),
     ]
 
@@ -207,6 +212,17 @@ def _on_own(topics: Topics, resource: Resource, operation: Operation, purpose: s
         operation=operation,
         purpose=purpose,
     )
+
+
+def _on_group(group: str, operation: Operation, purpose: str) -> Right:
+    """Return the right to one group, whatever its name ends with.
+
+    Raises:
+        ConfigurationError: Kafka's rules take the name for that of every group.
+    """
+    if group == EVERY:
+        raise ConfigurationError(f"no rule can give a right to the group named {EVERY} alone")
+    return Right(resource=Resource.GROUP, name=group, operation=operation, purpose=purpose)
 
 
 def _on(name: str, resource: Resource, operation: Operation, purpose: str) -> Right:

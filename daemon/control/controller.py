@@ -57,7 +57,7 @@ from daemon.control.context import Clock, LogEvent
 from daemon.control.control_state import ControlState, Postponement
 from daemon.control.group_records import apply, sampled, unreadable
 from daemon.control.levers.lever_changes import (
-    overrides_event,
+    overrides_events,
     pulled,
     recovered_proposals,
     with_levers,
@@ -103,6 +103,9 @@ __all__ = [
     "together",
 ]
 
+SAY_AGAIN_SECONDS = 3600.0
+"""Time after which a planner that had nothing to publish publishes its own record again."""
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -125,7 +128,8 @@ def step(state: ControlState, event: Event, clock: Clock) -> tuple[ControlState,
         case Ticked(budget=budget, frozen=frozen):
             freeze, events = state.freeze.changed(frozen, clock.now)
             state, effects = tick(replace(state, freeze=freeze), budget, clock)
-            return state, [*events, *effects]
+            state, said = _say_again(state, clock)
+            return state, [*events, *effects, *said]
         case MembersRead(partition=partition, asked_at=asked_at):
             clocks = state.clocks.read(partition, asked_at, state.timers.canary).clocks
             return replace(state, members_clocks=clocks), []
@@ -186,7 +190,7 @@ def _receive(
                 effects += more
                 continue
             case MemberRecord(planner_epoch=epoch) if state.planner_epoch < epoch <= BELIEVED_EPOCH:
-                state, raised = _raise_planner_epoch(state, record, clock)
+                state, raised = _raise_planner_epoch(state, record)
                 effects += raised
             case _:
                 pass
@@ -206,7 +210,7 @@ def _receive(
 
 
 def _raise_planner_epoch(
-    state: ControlState, member: MemberRecord, clock: Clock
+    state: ControlState, member: MemberRecord
 ) -> tuple[ControlState, list[Effect]]:
     """Lead with an epoch above that of a planner whose records are lost.
 
@@ -219,15 +223,28 @@ def _raise_planner_epoch(
         "group": member.group,
         "instance": member.instance,
     }
-    return state, [_planner(state, clock), LogEvent("planner.epoch_raised", fields)]
+    return state, [_planner(state), LogEvent("planner.epoch_raised", fields)]
 
 
-def _planner(state: ControlState, clock: Clock) -> Publish:
+def _planner(state: ControlState) -> Publish:
     """Return the publication of this planner's own record."""
     record = PlannerRecord(
-        planner_epoch=state.planner_epoch, instance=state.instance, started_at=clock.at
+        planner_epoch=state.planner_epoch,
+        instance=state.instance,
+        started_at=state.leading_since,
     )
     return Publish(records=(("assignments", record),))
+
+
+def _say_again(state: ControlState, clock: Clock) -> tuple[ControlState, list[Effect]]:
+    """Publish this planner's own record again if nothing was for long.
+
+    The brokers forget a transactional id without transactions after seven days
+    (`transactional.id.expiration.ms`), and with it that this daemon may publish.
+    """
+    if clock.now - state.said_at < SAY_AGAIN_SECONDS:
+        return state, []
+    return replace(state, said_at=clock.now), [_planner(state)]
 
 
 def _proxy_record(state: ControlState, changed: ProxyChanged, clock: Clock) -> Publish:
@@ -358,6 +375,8 @@ def _recover(
         deleted_topics=recovered.deleted_topics,
         members_clocks=clocks.clocks,
         planner_epoch=max(recovered.planner_epoch, state.planner_epoch) + 1,
+        leading_since=clock.at,
+        said_at=clock.now,
         groups=GroupTable(),
         backlog=PlanBacklog(),
         levers=LeverSet.of_records(record for kind, record in records if kind == "control"),
@@ -372,9 +391,9 @@ def _recover(
         enter(state, group, context)
     leading = {"planner_epoch": state.planner_epoch, "groups": len(state.groups)}
     effects: list[Effect] = [
-        _planner(state, clock),
+        _planner(state),
         LogEvent("daemon.leading", leading),
-        *([] if (overridden := overrides_event(state.levers)) is None else [overridden]),
+        *overrides_events(state.levers),
         *recovered.events,
     ]
     for name in recovered.groups:

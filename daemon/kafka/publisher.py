@@ -43,6 +43,10 @@ FENCED_ERRORS = frozenset(
         KafkaError._FENCED,  # noqa: SLF001 - the client's own name
         KafkaError.PRODUCER_FENCED,
         KafkaError.INVALID_PRODUCER_EPOCH,
+        # The brokers have forgotten the id, as after `transactional.id.expiration.ms` without a
+        # transaction, or another planner has come after that: only a new term can tell.
+        KafkaError.INVALID_PRODUCER_ID_MAPPING,
+        KafkaError.UNKNOWN_PRODUCER_ID,
     }
 )
 

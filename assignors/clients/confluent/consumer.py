@@ -22,6 +22,7 @@ from assignors.clients.confluent.owned_partitions import OwnedPartitions
 from assignors.clients.confluent.ownership_evidence import FencingToken, OwnershipChange
 from assignors.clients.confluent.partition_calls import PartitionCalls
 from assignors.clients.confluent.settings import (
+    RENEW_COMMITS_SECONDS,
     Fencing,
     SettingError,
     client_settings,
@@ -31,6 +32,7 @@ from assignors.clients.confluent.settings import (
 )
 from assignors.handover.member_state import MemberMachine, Phase
 from assignors.handover.timers import Timers
+from assignors.protocol import transactional_ids
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -103,6 +105,10 @@ class ManagedConsumer(PartitionCalls):
         after_subscribers: Join only once no consumer subscribes under the group's name: for a group
             that moves from `subscribe` to this client. Otherwise such a consumer is logged as an
             error, since the brokers refuse all commits while it is there.
+        renew_commits: Seconds after which a partition's commit is made again where no other one
+            was made meanwhile. The brokers count a managed group as one without members, and forget
+            its commits one by one after `offsets.retention.minutes`; keep this far below that and
+            below `transactional.id.expiration.ms`.
         prefix: Prefix of levelwind's topics, as in the daemon's settings.
         timers: Timers of the hand-over, in seconds; they must equal the planner's.
         journal: Called with an `OwnershipChange` before the first record of a gained partition is
@@ -128,6 +134,7 @@ class ManagedConsumer(PartitionCalls):
         on_lost: Callback = None,
         fencing: Fencing = "none",
         after_subscribers: bool = False,
+        renew_commits: float = RENEW_COMMITS_SECONDS,
         prefix: str = "levelwind.",
         timers: Timers | None = None,
         journal: Callable[[OwnershipChange], object] | None = None,
@@ -145,13 +152,18 @@ class ManagedConsumer(PartitionCalls):
             prefix=prefix,
         )
         self._profile = profile
-        self._settings = client_settings(config, profile=profile, timers=timers)
+        self._settings = client_settings(
+            config, profile=profile, timers=timers, renew_commits=renew_commits
+        )
         self._leave_seconds = 2 * timers.commit
         self._closing = self._closed = False
         transactions = (
             None
             if self._settings.transactions is None
-            else TransactionalCommits(self._settings.transactions)
+            else TransactionalCommits(
+                self._settings.transactions,
+                former_id=transactional_ids.former(prefix, profile.group, profile.instance),
+            )
         )
         self._follower = AssignmentFollower(
             member=MemberMachine.create(profile=profile, timers=timers, incarnation=uuid4().hex),

@@ -11,6 +11,7 @@ from uuid import uuid4
 from confluent_kafka import libversion
 
 from assignors.handover.member_state import MemberProfile
+from assignors.protocol import transactional_ids
 from assignors.protocol.patterns.topic_pattern import pattern_refusal
 from assignors.protocol.records.member import LEAST_CAPACITY, MOST_CAPACITY
 
@@ -21,6 +22,11 @@ if TYPE_CHECKING:
 
 Fencing: TypeAlias = Literal["none", "broker"]
 """Who refuses the commits of a former owner: nobody, or the brokers."""
+
+RENEW_COMMITS_SECONDS = 3600.0
+"""Far below what brokers have for `offsets.retention.minutes` and `transactional.id.expiration.ms`:
+seven days by default."""
+MOST_RENEW_SECONDS = 604_800.0
 
 # Settings that the user may not give, and what to do instead.
 RESERVED_SETTINGS: Mapping[str, str] = {
@@ -81,6 +87,8 @@ class ClientSettings:
     """Whether a record counts as processed when the application asks for the next one."""
     commit_interval: float
     """Seconds between two automatic commits."""
+    renew_commits: float
+    """Seconds after which a commit is made again where no other one was."""
     max_poll_interval: float
     """Seconds that the application may stay away from `poll`."""
     from_latest: bool
@@ -135,7 +143,9 @@ def member_profile(
         client="confluent-kafka",
         client_version=libversion()[0],
         max_poll_interval=_poll_interval(config) / 1000,
-        transactional_id=f"{prefix}{group}/{instance}" if fencing == "broker" else None,
+        transactional_id=transactional_ids.of_member(prefix, group, instance)
+        if fencing == "broker"
+        else None,
     )
 
 
@@ -164,7 +174,11 @@ def member_priority(priority: int) -> int:
 
 
 def client_settings(
-    config: Mapping[str, Any], *, profile: MemberProfile, timers: Timers
+    config: Mapping[str, Any],
+    *,
+    profile: MemberProfile,
+    timers: Timers,
+    renew_commits: float = RENEW_COMMITS_SECONDS,
 ) -> ClientSettings:
     """Divide the user's settings among the clients.
 
@@ -198,6 +212,7 @@ def client_settings(
         auto_commit=auto_commit,
         auto_store=auto_store,
         commit_interval=commit_interval / 1000,
+        renew_commits=_renewal(renew_commits),
         max_poll_interval=poll_interval / 1000,
         from_latest=reset in ("latest", "largest", "end"),
         on_commit=on_commit,
@@ -269,6 +284,14 @@ def _transactions(
         # As long as one call may wait: what was sent and not answered is not sent again.
         "socket.timeout.ms": max(int(timers.commit * 1000 / 2), 10),
     }
+
+
+def _renewal(seconds: float) -> float:
+    if isinstance(seconds, (int, float)) and 0 < seconds <= MOST_RENEW_SECONDS:
+        return float(seconds)
+    raise SettingError(
+        f"renew_commits: expected above 0 and up to {MOST_RENEW_SECONDS:g} seconds, got {seconds!r}"
+    )
 
 
 def _poll_interval(config: Mapping[str, Any]) -> int:

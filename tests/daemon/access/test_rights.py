@@ -18,6 +18,7 @@ from daemon.access.role_rights import (
     pipeline_rights,
 )
 from daemon.cli.main import main
+from daemon.errors import ConfigurationError
 
 
 def acls(*arguments):
@@ -61,6 +62,17 @@ def test_a_consumer_with_broker_fencing_may_commit_under_the_names_of_its_group_
     fenced = consumer_rights(Topics(), "orders", ["placed"], fencing="broker")
     (extra,) = set(fenced) - set(plain)
     assert extra.label == "WRITE on transactional id levelwind.orders/*"
+
+
+def test_a_name_that_ends_with_a_star_gives_no_right_to_others():
+    rights = consumer_rights(Topics(), "or*", ["placed"], fencing="broker")
+    named = [right for right in rights if right.name.startswith(("or", "levelwind.or"))]
+    assert [(right.name, right.prefixed) for right in named] == [
+        ("or*", False),
+        ("levelwind.or*/", True),
+    ]
+    with pytest.raises(ConfigurationError, match="no rule can give"):
+        consumer_rights(Topics(), "*", ["placed"])
 
 
 def test_one_command_grants_all_operations_on_a_resource():

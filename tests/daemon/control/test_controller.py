@@ -651,6 +651,15 @@ def test_another_planner_with_a_higher_epoch_ends_this_one(play):
     assert play.events[-1].event == "fenced"
 
 
+def test_a_planner_with_nothing_to_publish_says_now_and_then_that_it_leads(play):
+    said = [record for record in play.log if isinstance(record, PlannerRecord)][-1:]
+    play.log.clear()
+    for _ in range(3 * 60):
+        play.wait(60, step=60)
+    again = [record for record in play.log if isinstance(record, PlannerRecord)]
+    assert again == said * 3
+
+
 def test_even_input_brings_no_plan_for_a_simulated_day():
     play = Play()
     play.start()

@@ -23,6 +23,7 @@ from assignors.clients.confluent.committing.commit_errors import (
 )
 from assignors.clients.confluent.committing.deadline import PASSED, Deadline
 from assignors.clients.confluent.committing.granted_offsets import GrantedOffsets, NotOwnedError
+from assignors.clients.confluent.committing.kept_commits import KeptCommits
 from assignors.clients.confluent.committing.next_offsets import (
     NO_METADATA,
     as_topic_partitions,
@@ -74,6 +75,7 @@ class CommitTracker:
         """Offsets behind the messages that the application got and may still work on."""
         self._committed: dict[Pair, int] = {}
         """Offsets of the last commits that the broker confirmed."""
+        self._kept = KeptCommits(settings.renew_commits)
         self._settings = settings
         self._timers = timers
         self._follower = follower
@@ -93,7 +95,9 @@ class CommitTracker:
     def start(self, partitions: Iterable[Any], pinned: Mapping[Pair, int]) -> None:
         """Take in granted partitions with their first offsets: committed ones, or `pinned` ones."""
         self.processed.update(pinned)
-        for pair, offset in offsets_of(partitions).items():
+        granted = list(partitions)
+        self._kept.found(each for each in granted if (each.topic, each.partition) not in pinned)
+        for pair, offset in offsets_of(granted).items():
             self._granted.start(pair, offset)
             if offset >= 0 and pair not in pinned:
                 self._committed[pair] = offset
@@ -143,6 +147,7 @@ class CommitTracker:
         """Drop the offsets of partitions that were given up."""
         for pair in partitions:
             self._granted.forget(pair)
+            self._kept.forget(pair)
             for offsets in (self.grants, self.processed, self._handed_out, self._committed):
                 offsets.pop(pair, None)
 
@@ -189,19 +194,31 @@ class CommitTracker:
             raise
 
     def commit_in_time(self) -> None:
-        """Commit processed offsets when `auto.commit.interval.ms` has passed."""
-        if not self._settings.auto_commit or boot_seconds() < self._due_at:
+        """Commit processed offsets when `auto.commit.interval.ms` has passed, and kept ones."""
+        now = boot_seconds()
+        due = self._settings.auto_commit and now >= self._due_at
+        if not (due or now >= self._kept.look_at):
             return
-        if not self._follower.may_deliver:
+        if self._in_flight or not self._follower.may_deliver:
             return
-        self._due_at = boot_seconds() + self._settings.commit_interval
-        if not self._in_flight and (uncommitted := self._uncommitted(self.processed)):
-            try:
-                self._send(uncommitted)
-            except KafkaException as error:
-                self._follower.obstacles.commit_failed(error.args[0])
-            except NotOwnedError:
-                pass  # fenced, which is logged: the application did not commit, so it is only lost
+        if due:
+            self._due_at = now + self._settings.commit_interval
+            if uncommitted := self._uncommitted(self.processed):
+                self._send_by_itself(uncommitted)
+                return
+        offsets, metadata = self._kept.due()
+        if offsets:
+            self._send_by_itself(offsets, metadata)
+
+    def _send_by_itself(
+        self, offsets: dict[Pair, int], metadata: Mapping[Pair, str] = NO_METADATA
+    ) -> None:
+        try:
+            self._send(offsets, metadata)
+        except KafkaException as error:
+            self._follower.obstacles.commit_failed(error.args[0])
+        except NotOwnedError:
+            pass  # fenced, which is logged: the application did not commit, so it is only lost
 
     def finish(self, partitions: frozenset[Pair], serve: Callable[[], None]) -> CommitOutcome:
         """Commit the processed offsets of partitions that are given up.
@@ -327,10 +344,15 @@ class CommitTracker:
         self._follower.end_life()
 
     def _note_committed(self, partitions: Iterable[Any], grants: Mapping[Pair, int]) -> None:
-        for pair, offset in offsets_of(partitions).items():
-            # An answer may come after its partition went away and came back.
-            if pair in self.grants and self.grants[pair] == grants.get(pair):
-                self._committed[pair] = offset
+        # An answer may come after its partition went away and came back.
+        present = [
+            each
+            for each in partitions
+            if (pair := (each.topic, each.partition)) in self.grants
+            and self.grants[pair] == grants.get(pair)
+        ]
+        self._kept.made(present)
+        self._committed.update(offsets_of(present))
 
     def _may_arrive_after(self, error: Any) -> bool:
         """Whether a commit that failed with `error` may be carried out all the same."""

@@ -26,6 +26,11 @@ UNANSWERED_ERRORS = frozenset(
     {KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError.REQUEST_TIMED_OUT}  # noqa: SLF001
 )
 """Errors after which offsets may still be on their way to the brokers."""
+FORGOTTEN_ERRORS = frozenset(
+    {KafkaError.INVALID_PRODUCER_ID_MAPPING, KafkaError.UNKNOWN_PRODUCER_ID}
+)
+"""Errors of a producer that the brokers have forgotten, as after `transactional.id.expiration.ms`
+without a transaction: only `initialise` helps (KAFKA-18019)."""
 
 
 class CommitsEndedError(RuntimeError):
@@ -43,9 +48,17 @@ class TransactionalCommits:
     `commit` while it owns something.
     """
 
-    def __init__(self, settings: Mapping[str, Any]) -> None:
-        """Keep the producer's settings, `transactional.id` among them."""
+    def __init__(self, settings: Mapping[str, Any], *, former_id: str | None = None) -> None:
+        """Keep the producer's settings, `transactional.id` among them.
+
+        Args:
+            settings: Settings of librdkafka.
+            former_id: The id under which a life of a former release may still commit.
+        """
         self._settings = dict(settings)
+        self._former_id = former_id if former_id != self._settings["transactional.id"] else None
+        """A further id that the first life fences; None where that is done, or not needed."""
+        self._former: Any = None
         self.undecided = False
         """Whether the outcome of the last commit is not known."""
         self._next: Any = None
@@ -60,6 +73,9 @@ class TransactionalCommits:
         Raises:
             KafkaException: The brokers refused, or did not answer within `timeout` seconds.
         """
+        if self._former_id is not None:
+            self._fence_former(self._former_id, timeout)
+            self._former = self._former_id = None
         if self._next is None:
             self._next = Producer(self._settings)
         try:
@@ -70,6 +86,19 @@ class TransactionalCommits:
             raise
         self._producer, self._next = self._next, None
         self.undecided = False
+
+    def _fence_former(self, identifier: str, timeout: float) -> None:
+        if self._former is None:  # else the attempt before took too long
+            self._former = Producer({**self._settings, "transactional.id": identifier})
+        try:
+            self._former.init_transactions(timeout)
+        except KafkaException as error:
+            # Whoever may not use the id has not committed under it.
+            if error.args[0].code() == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
+                return
+            if not error.args[0].retriable():
+                self._former = None
+            raise
 
     def commit(self, offsets: list[Any], *, group_metadata: Any, timeout: float) -> None:
         """Commit offsets of the group in one transaction, after any that is still undecided.
@@ -133,7 +162,7 @@ class TransactionalCommits:
 
     def _abort_after(self, error: KafkaException, until: float) -> None:
         """Abort where the error asks for it; any other one is the end of this life's commits."""
-        if not error.args[0].txn_requires_abort():
+        if error.args[0].code() in FORGOTTEN_ERRORS or not error.args[0].txn_requires_abort():
             raise CommitsEndedError(error.args[0].str()) from error
         try:
             _retry(self._producer.abort_transaction, until)

@@ -18,6 +18,7 @@ from assignors.handover.timers import Timers
 from assignors.protocol.records import (
     MemberRecord,
     MemberShard,
+    PlannerRecord,
     Rejection,
     Tombstone,
     decode,
@@ -31,6 +32,7 @@ from levelwind_testing.kafka.managed_consumers import initialise
 from levelwind_testing.waiting import wait_until
 
 TIMERS = Timers().scaled(0.25)
+SAY_AGAIN_SECONDS = 5.0
 
 
 @pytest.fixture
@@ -126,6 +128,7 @@ class ScriptedPlanner(Thread):
         self.last_record_at: dict[Incarnation, float] = {}
         self.ledger = Ledger.empty(group=group, timers=TIMERS)
         self.evictions: dict[Incarnation, float] = {}
+        self.said_at = clock()
         self.failure = None
 
     def run(self):
@@ -172,7 +175,9 @@ class ScriptedPlanner(Thread):
     def receive(self, message):
         if message.topic() == self.topics.assignments:
             record = decode("assignments", message.key(), message.value())
-            if isinstance(record, Rejection | MemberShard):  # a test's own, or a part of one
+            if isinstance(
+                record, Rejection | MemberShard | PlannerRecord
+            ):  # a test's own, or a part of one
                 return
             if not isinstance(record, Tombstone) and record.state == "evicted":
                 incarnation, now = Incarnation(record.instance, record.incarnation), clock()
@@ -217,7 +222,17 @@ class ScriptedPlanner(Thread):
         ledger, changes = ledger.next_records(
             epoch=ledger.epoch + 1, planner_epoch=1, readable=clock()
         )
+        # As the daemon does now and then, so that brokers that forget soon do not forget its id.
+        said_at = clock()
+        if not changes and said_at - self.said_at > SAY_AGAIN_SECONDS:
+            planner = PlannerRecord(planner_epoch=1, instance="scripted", started_at=0)
+            producer.begin_transaction()
+            key, value = encode(planner)
+            producer.produce(self.topics.assignments, value, key, partition=self.partition)
+            producer.commit_transaction(30)
+            self.said_at = said_at
         if changes:
+            self.said_at = said_at
             producer.begin_transaction()
             for change in chain.from_iterable(
                 (change,) if isinstance(change, Tombstone) else cut(change) for change in changes

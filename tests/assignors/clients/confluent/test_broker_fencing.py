@@ -6,7 +6,7 @@ import logging
 from threading import Event
 
 import pytest
-from confluent_kafka import TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
 from assignors.clients.confluent import NotOwnedError
 from assignors.protocol.records import MemberRecord
@@ -103,6 +103,24 @@ def test_another_process_of_the_name_fences_the_former_one(cluster, topic, plann
     assert committed(cluster, planner.group, topic) == {0: 10}
     first.close()
     assert committed(cluster, planner.group, topic) == {0: 10}
+
+
+def test_a_life_of_a_release_with_other_ids_is_fenced(cluster, topic, planner, make_consumer):
+    former = f"{planner.topics.prefix}{planner.group}/rack-a/0"
+    old = Producer({"bootstrap.servers": cluster.bootstrap, "transactional.id": former})
+    old.init_transactions(30)
+    consumer = make_consumer(planner, "rack-a/0", fencing="broker")
+    produce(cluster, topic, [(0, 0)])
+    poll_until(consumer, lambda values: len(values) == 1)
+    consumer.commit(asynchronous=False)
+    assert committed(cluster, planner.group, topic) == {0: 1}
+    old.begin_transaction()
+    old.produce(topic, b"late", partition=1)
+    with pytest.raises(KafkaException) as refused:
+        old.commit_transaction(30)
+    assert refused.value.args[0].code() == KafkaError._FENCED
+    announced = {r.transactional_id for r in planner.records if isinstance(r, MemberRecord)}
+    assert announced == {f"{planner.topics.prefix}{planner.group}/rack-a%2F0"}
 
 
 class StuckProducer:
