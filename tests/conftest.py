@@ -18,7 +18,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 from deploy.broker_config import JVM_OPTIONS, Node
 from deploy.cluster import Cluster
-from levelwind_testing.examples import FULL, QUICK
+from levelwind_testing.examples import FULL, QUICK, TEST
 from levelwind_testing.kafka import reassignment
 from levelwind_testing.kafka.patient_brokers import PATIENT
 
@@ -26,7 +26,7 @@ pytest_plugins = ["levelwind_testing.run_times"]
 
 # No deadline: a test must not fail because the machine is busy. The examples are the same in each
 # run, but those of `make soak`, which draws others and prints its seed.
-for name, number, same in (("full", FULL, True), ("quick", QUICK, True), ("fresh", FULL, False)):
+for name, number, same in (("test", TEST, True), ("quick", QUICK, True), ("fresh", FULL, False)):
     settings.register_profile(
         name,
         max_examples=number,
@@ -35,7 +35,7 @@ for name, number, same in (("full", FULL, True), ("quick", QUICK, True), ("fresh
         deadline=None,
         suppress_health_check=[HealthCheck.too_slow],
     )
-settings.load_profile("full")
+settings.load_profile("test")
 
 # Commits that are to expire do so at once; those of the tests' clients live for a week.
 PROMPT = {"offsets.retention.check.interval.ms": "1000"}

@@ -14,6 +14,7 @@ from levelwind_testing.waiting import GENEROUS_SECONDS, wait_until
 
 pytestmark = [
     pytest.mark.integration,
+    pytest.mark.rare,
     pytest.mark.timeout(900),
     pytest.mark.skipif(missing() is not None, reason=f"a confined process needs {missing()}"),
 ]

@@ -276,11 +276,9 @@ def test_replicas_that_change_racks_take_partitions_of_members_that_subscribe_al
     reassign(
         loop.bootstrap, "loop-racked-too", {number: [(number + 1) % 3 + 1] for number in range(6)}
     )
-    subscribe.wait(
-        "a plan",
-        lambda: loop.daemon.logged("plan.published", group=group, cause="racks"),
-    )
+    # On a busy machine the members may rebalance meanwhile, and the plan for that knows the racks.
     subscribe.wait("the move", lambda: owned() == [{2, 5}, {0, 3}, {1, 4}])
+    assert loop.daemon.logged("trigger.raised", group=group, kind="racks")
     loop.all_is_processed(group, "loop-racked-too", members)
     each_generation_has_one_owner_of_each_partition(members)
 

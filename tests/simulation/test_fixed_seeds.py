@@ -9,7 +9,7 @@ from levelwind_testing.simulation.invariants import ViolationError
 from levelwind_testing.simulation.seeds import faults_of, settings_of, world_of
 from levelwind_testing.simulation.shrinking import report
 
-SEEDS, AT_ONCE = 500, 10
+SEEDS, AT_ONCE = 250, 10
 
 
 @pytest.mark.parametrize(

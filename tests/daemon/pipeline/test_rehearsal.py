@@ -14,7 +14,7 @@ from deploy.java import java
 from streaming.spark import session
 from streaming.spark.jvm import driver_jvm
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.integration, pytest.mark.rare, pytest.mark.timeout(1200)]
 
 
 def maps(archive, class_path):

@@ -41,12 +41,6 @@ def loop(cluster, tmp_path, settings):
         loop.daemon.stop()
 
 
-def pipeline_of(name, cluster, spark, archive, tmp_path, settings):
-    return ClusterPipeline(
-        spark, archive, tmp_path / name, (f"bootstrap={cluster.bootstrap}", *settings)
-    )
-
-
 def plans_by_lag(loop, group):
     """A group of three followers whose lag grows skewed gets a plan that moves it apart."""
     group = f"elsewhere-{group}"
@@ -80,32 +74,47 @@ def plans_by_lag(loop, group):
         follower.stop()
 
 
-def test_the_daemon_plans_by_a_pipeline_that_lost_a_worker_and_by_one_of_spark_submit(
-    loop, cluster, spark, archive, tmp_path, settings
-):
-    first, second = (
-        pipeline_of(name, cluster, spark, archive, tmp_path, settings)
-        for name in ("command", "submit")
+@pytest.fixture
+def pipeline(cluster, spark, archive, tmp_path, settings):
+    """Makes a pipeline by a name, and ends it after the test."""
+    made = []
+
+    def make(name):
+        options = (f"bootstrap={cluster.bootstrap}", *settings)
+        made.append(ClusterPipeline(spark, archive, tmp_path / name, options))
+        return made[-1]
+
+    yield make
+    for each in made:
+        if each.child is not None:
+            each.child.kill()
+
+
+def test_the_daemon_plans_by_a_pipeline_that_lost_a_worker(loop, spark, pipeline):
+    first = pipeline("command")
+    first.start()
+    first.wait_for("the query", lambda: first.caught_up)
+    loop.daemon.wait_for("its record", lambda: loop.daemon.logged("pipeline.reporting"))
+    spark.kill(spark.workers[0])
+    spark.start_worker()
+    plans_by_lag(loop, "by-command")
+    assert loop.daemon.logged("pipeline.started") == []
+
+
+@pytest.mark.rare
+def test_a_pipeline_of_spark_submit_takes_over_from_that_of_the_command(loop, pipeline):
+    first, second = pipeline("command"), pipeline("submit")
+    first.start()
+    first.wait_for("the query", lambda: first.caught_up)
+    loop.daemon.wait_for("its record", lambda: loop.daemon.logged("pipeline.reporting"))
+    second.submit()
+    assert first.wait_for_end(ENOUGH_SECONDS) == 1
+    (replaced,) = first.logged("pipeline.superseded")
+    second.wait_for("the query", lambda: second.caught_up)
+    assert second.logged("pipeline.checkpoint_set_aside") == []
+    loop.daemon.wait_for(
+        "its record",
+        lambda: loop.daemon.logged("pipeline.reporting", instance=replaced["instance"]),
     )
-    try:
-        first.start()
-        first.wait_for("the query", lambda: first.caught_up)
-        loop.daemon.wait_for("its record", lambda: loop.daemon.logged("pipeline.reporting"))
-        spark.kill(spark.workers[0])
-        spark.start_worker()
-        plans_by_lag(loop, "by-command")
-        second.submit()
-        assert first.wait_for_end(ENOUGH_SECONDS) == 1
-        (replaced,) = first.logged("pipeline.superseded")
-        second.wait_for("the query", lambda: second.caught_up)
-        assert second.logged("pipeline.checkpoint_set_aside") == []
-        loop.daemon.wait_for(
-            "its record",
-            lambda: loop.daemon.logged("pipeline.reporting", instance=replaced["instance"]),
-        )
-        plans_by_lag(loop, "by-submit")
-        assert loop.daemon.logged("pipeline.started") == []
-    finally:
-        for pipeline in (first, second):
-            if pipeline.child is not None:
-                pipeline.child.kill()
+    plans_by_lag(loop, "by-submit")
+    assert loop.daemon.logged("pipeline.started") == []
