@@ -11,11 +11,13 @@ from pathlib import Path
 
 from deploy.ports import HOST
 
+QUICK_COMPILER = "-XX:TieredStopAtLevel=1"
+"""Option of a JVM that lives for minutes: the optimizing compiler would cost more than it saves."""
 JVM_OPTIONS = (
     "-Xms64m",
     "-Xmx256m",
     "-XX:+UseSerialGC",
-    "-XX:TieredStopAtLevel=1",
+    QUICK_COMPILER,
     "-Xshare:auto",
     # A broker whose heap is full answers some requests and leaves others unanswered for minutes.
     "-XX:+ExitOnOutOfMemoryError",

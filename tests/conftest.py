@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
-from deploy.broker_config import JVM_OPTIONS, Node
+from deploy.broker_config import JVM_OPTIONS, QUICK_COMPILER, Node
 from deploy.cluster import Cluster
 from levelwind_testing.examples import FULL, QUICK, TEST
 from levelwind_testing.kafka import reassignment
@@ -40,9 +40,9 @@ settings.load_profile("test")
 # Commits that are to expire do so at once; those of the tests' clients live for a week.
 PROMPT = {"offsets.retention.check.interval.ms": "1000"}
 
-ROOMY = (*JVM_OPTIONS, "-Xmx1g")
+ROOMY = (*(option for option in JVM_OPTIONS if option != QUICK_COMPILER), "-Xmx1g")
 """JVM options of the brokers of a whole run: at its end they have 3,400 partitions and more, for
-which a heap of 256 MB was too small."""
+which a heap of 256 MB was too small, and the compiler for short runs made slow code."""
 
 CLUSTER = pytest.StashKey[Cluster]()
 BROKERS = "brokers"

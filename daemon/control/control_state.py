@@ -60,7 +60,7 @@ class ControlState:
     """The epoch of this planner; before it leads, the highest that it knows from elsewhere."""
     leading_since: int = 0
     """When this planner began to lead, in milliseconds since the epoch."""
-    said_at: float = 0.0
+    announced_at: float = 0.0
     """Boot seconds at which this planner last published its own record."""
     topics: dict[str, TopicRecord] = field(default_factory=dict)
     """The layouts of the topics that are known, by name."""

@@ -103,7 +103,7 @@ __all__ = [
     "together",
 ]
 
-SAY_AGAIN_SECONDS = 3600.0
+PLANNER_REPEAT_SECONDS = 3600.0
 """Time after which a planner that had nothing to publish publishes its own record again."""
 
 if TYPE_CHECKING:
@@ -128,8 +128,8 @@ def step(state: ControlState, event: Event, clock: Clock) -> tuple[ControlState,
         case Ticked(budget=budget, frozen=frozen):
             freeze, events = state.freeze.changed(frozen, clock.now)
             state, effects = tick(replace(state, freeze=freeze), budget, clock)
-            state, said = _say_again(state, clock)
-            return state, [*events, *effects, *said]
+            state, repeated_record = _repeat_planner(state, clock)
+            return state, [*events, *effects, *repeated_record]
         case MembersRead(partition=partition, asked_at=asked_at):
             clocks = state.clocks.read(partition, asked_at, state.timers.canary).clocks
             return replace(state, members_clocks=clocks), []
@@ -236,15 +236,15 @@ def _planner(state: ControlState) -> Publish:
     return Publish(records=(("assignments", record),))
 
 
-def _say_again(state: ControlState, clock: Clock) -> tuple[ControlState, list[Effect]]:
+def _repeat_planner(state: ControlState, clock: Clock) -> tuple[ControlState, list[Effect]]:
     """Publish this planner's own record again if nothing was for long.
 
     The brokers forget a transactional id without transactions after seven days
     (`transactional.id.expiration.ms`), and with it that this daemon may publish.
     """
-    if clock.now - state.said_at < SAY_AGAIN_SECONDS:
+    if clock.now - state.announced_at < PLANNER_REPEAT_SECONDS:
         return state, []
-    return replace(state, said_at=clock.now), [_planner(state)]
+    return replace(state, announced_at=clock.now), [_planner(state)]
 
 
 def _proxy_record(state: ControlState, changed: ProxyChanged, clock: Clock) -> Publish:
@@ -376,7 +376,7 @@ def _recover(
         members_clocks=clocks.clocks,
         planner_epoch=max(recovered.planner_epoch, state.planner_epoch) + 1,
         leading_since=clock.at,
-        said_at=clock.now,
+        announced_at=clock.now,
         groups=GroupTable(),
         backlog=PlanBacklog(),
         levers=LeverSet.of_records(record for kind, record in records if kind == "control"),

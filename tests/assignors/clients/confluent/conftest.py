@@ -32,7 +32,7 @@ from levelwind_testing.kafka.managed_consumers import initialise
 from levelwind_testing.waiting import wait_until
 
 TIMERS = Timers().scaled(0.25)
-SAY_AGAIN_SECONDS = 5.0
+PLANNER_REPEAT_SECONDS = 5.0
 
 
 @pytest.fixture
@@ -128,7 +128,7 @@ class ScriptedPlanner(Thread):
         self.last_record_at: dict[Incarnation, float] = {}
         self.ledger = Ledger.empty(group=group, timers=TIMERS)
         self.evictions: dict[Incarnation, float] = {}
-        self.said_at = clock()
+        self.announced_at = clock()
         self.failure = None
 
     def run(self):
@@ -223,16 +223,16 @@ class ScriptedPlanner(Thread):
             epoch=ledger.epoch + 1, planner_epoch=1, readable=clock()
         )
         # As the daemon does now and then, so that brokers that forget soon do not forget its id.
-        said_at = clock()
-        if not changes and said_at - self.said_at > SAY_AGAIN_SECONDS:
+        announced_at = clock()
+        if not changes and announced_at - self.announced_at > PLANNER_REPEAT_SECONDS:
             planner = PlannerRecord(planner_epoch=1, instance="scripted", started_at=0)
             producer.begin_transaction()
             key, value = encode(planner)
             producer.produce(self.topics.assignments, value, key, partition=self.partition)
             producer.commit_transaction(30)
-            self.said_at = said_at
+            self.announced_at = announced_at
         if changes:
-            self.said_at = said_at
+            self.announced_at = announced_at
             producer.begin_transaction()
             for change in chain.from_iterable(
                 (change,) if isinstance(change, Tombstone) else cut(change) for change in changes
