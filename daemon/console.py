@@ -4,7 +4,7 @@ Rich is imported only where something is printed with it: a command that prints 
 never imports it.
 
 Guarantees: names are printed verbatim and whole, also where the output is not a terminal; nothing
-in a name is interpreted as markup.
+in a name is interpreted as markup, and none of its characters steers the terminal (`printable`).
 """
 
 from __future__ import annotations
@@ -12,6 +12,10 @@ from __future__ import annotations
 import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
+
+import click
+
+from daemon.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -25,19 +29,24 @@ PIPED_WIDTH = 10_000
 
 def stdout_console() -> Console:
     """A console on standard output that prints text verbatim."""
-    from rich.console import Console  # noqa: PLC0415 - see the module
+    from daemon.plain_console import PlainConsole  # noqa: PLC0415 - see the module
 
-    console = Console(markup=False, highlight=False, emoji=False)
+    console = PlainConsole(markup=False, highlight=False, emoji=False)
     if not console.is_terminal:
         console.width = PIPED_WIDTH
     return console
 
 
+def echo(text: str, *, err: bool = False) -> None:
+    """Print a line to standard output, or to standard error."""
+    click.echo(printable(text), err=err)
+
+
 def borderless_table(*names: tuple[str, bool]) -> Table:
     """An empty table; each column is given by its name and whether it is right-aligned."""
-    from rich.table import Table  # noqa: PLC0415 - see the module
+    from daemon.plain_console import PlainTable  # noqa: PLC0415 - see the module
 
-    table = Table(box=None, header_style="bold", pad_edge=False)
+    table = PlainTable(box=None, header_style="bold", pad_edge=False)
     for name, right in names:
         table.add_column(name, justify="right" if right else "left", overflow="fold")
     return table

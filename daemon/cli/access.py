@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from daemon.cli.options import format_option, read_settings, with_settings
+from daemon.console import echo
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -90,4 +91,4 @@ def acls(
         f"kafka-acls.sh --bootstrap-server {settings.bootstrap} --command-config admin.properties"
     )
     for line in rights.commands(found, principal, tool=tool):
-        click.echo(line)
+        echo(line)

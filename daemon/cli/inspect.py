@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 import click
 
 from daemon.cli.options import format_option, read_settings, with_settings
+from daemon.console import echo
 from daemon.errors import NotFoundError
 from daemon.wall_clock import now_ms
 
@@ -99,7 +100,7 @@ def rebalance(
     from daemon.inspection.rebalance import request_rebalance  # noqa: PLC0415 - see the package
 
     request_rebalance(read_settings(config, bootstrap, pairs), group, reason)
-    click.echo(f"requested a plan for {group}; the daemon logs its decision", err=True)
+    echo(f"requested a plan for {group}; the daemon logs its decision", err=True)
 
 
 @click.command("dead-letters", short_help="List records that could not be read.")
@@ -130,7 +131,7 @@ def dead_letters(
         inspection.print_letters(letters)
     if retry:
         inspection.retry(settings, letters)
-    click.echo(inspection.summary(letters, retried=retry), err=True)
+    echo(inspection.summary(letters, retried=retry), err=True)
 
 
 @click.command(short_help="Record lag samples for a simulation.")
@@ -170,7 +171,7 @@ def record(
             stop=stop,
             on_progress=lambda so_far: show(f"recording: {so_far.text}"),
         )
-    click.echo(done.text, err=True)
+    echo(done.text, err=True)
     if not done.samples:
         raise NotFoundError(
             f"{settings.topics.lag} holds no lag{f' of group {group!r}' if group else ''}"

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from daemon.console import echo
 from daemon.errors import LevelwindError
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ class LazyGroup(click.Group):
         try:
             return super().invoke(ctx)
         except LevelwindError as error:
-            click.echo(f"levelwind: {error}", err=True)
+            echo(f"levelwind: {error}", err=True)
             ctx.exit(error.exit_code)
         except KeyboardInterrupt:
             ctx.exit(130)

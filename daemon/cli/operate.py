@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from daemon.cli.options import format_option, read_settings, with_settings
+from daemon.console import echo
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -98,7 +99,7 @@ def diff(
             click.echo(json.dumps(move, sort_keys=True))
     else:
         print_moves(moves)
-        click.echo(f"{len(moves)} partitions differ", err=True)
+        echo(f"{len(moves)} partitions differ", err=True)
 
 
 @click.command(short_help="Apply a saved plan.")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 import click
 
 from daemon.cli.options import format_option, read_settings, with_settings
+from daemon.console import echo
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -70,7 +71,7 @@ def assign(problems: BinaryIO) -> None:
     from assignors.json_problems import solve_lines  # noqa: PLC0415 - see the package
 
     for line in solve_lines(problems):
-        click.echo(line)
+        echo(line)
 
 
 @click.command(short_help="Compare strategies side by side.")
@@ -115,7 +116,7 @@ def compare(
     )
     shown = []
     for comparison in comparisons:
-        click.echo(
+        echo(
             json.dumps(comparison.as_json(), sort_keys=True)
             if form == "json"
             else comparison.as_text()
@@ -161,9 +162,7 @@ def explain(
             }
             click.echo(json.dumps(whole, sort_keys=True))
         else:
-            click.echo(
-                "\n".join((*explanation.lines(), *(certificate.lines() if certificate else ())))
-            )
+            echo("\n".join((*explanation.lines(), *(certificate.lines() if certificate else ()))))
 
 
 @click.command(short_help="Simulate a day under several strategies.")
@@ -304,9 +303,7 @@ def simulate(
         simulated = command.run(
             request, settings, lambda share: bar.update(round(share * 1000) - bar.pos)
         )
-    click.echo(
-        json.dumps(simulated.as_json(), sort_keys=True) if form == "json" else simulated.as_text()
-    )
+    echo(json.dumps(simulated.as_json(), sort_keys=True) if form == "json" else simulated.as_text())
     if chart:
         from daemon.simulation.day_chart import draw_simulation  # noqa: PLC0415 - Matplotlib takes half a second
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-import click
-
 from assignors.protocol.partition_ranges import WireError
+from daemon.console import echo
 from daemon.errors import LevelwindError
 from daemon.proxy.wire.broker_connection import (
     ConnectionFailedError,
@@ -52,11 +51,11 @@ def described_members(settings: Settings, groups: Iterable[str]) -> Described:
     try:
         bootstrap, security = addresses(settings.bootstrap), client_security(settings.client())
     except LevelwindError as error:
-        click.echo(f"hosts and client ids are not known: {error}", err=True)
+        echo(f"hosts and client ids are not known: {error}", err=True)
         return {}
     described, failures = asyncio.run(_describe(bootstrap, names, security))
     if failures:
-        click.echo(
+        echo(
             f"hosts and client ids of {len(failures)} groups are not known: {failures[0]}", err=True
         )
     return described

@@ -11,6 +11,7 @@ import sys
 from typing import TYPE_CHECKING, NamedTuple
 
 from daemon.console import borderless_table, stdout_console
+from daemon.printable import cell
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -203,4 +204,7 @@ def write_csv(rows: Iterable[OffsetRow]) -> None:
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(COLUMNS)
     for row in rows:
-        writer.writerow(["" if value is None else _text(value) for value in row])
+        writer.writerow(
+            "" if value is None else cell(value) if isinstance(value, str) else _text(value)
+            for value in row
+        )

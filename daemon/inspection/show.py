@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from daemon.console import stdout_console
+from daemon.console import echo, stdout_console
 from daemon.inspection.group_rows import group_json
 from daemon.inspection.group_view import find_group, read_views
 from daemon.inspection.live_members import described_members
@@ -78,7 +78,7 @@ def show_groups(settings: Settings, *, partitions: bool, form: Form, sort: str) 
     elif views:
         print_groups(views.values())
     if not any(view.lags for view in views.values()):
-        click.echo(
+        echo(
             f"{settings.topics.lag} holds no lag yet: the pipeline has published nothing. "
             "Groups are listed once `levelwind run` has read their commits.",
             err=True,

@@ -10,6 +10,7 @@ import logging
 import sys
 from typing import TYPE_CHECKING, Literal, TextIO
 
+from daemon.printable import printable
 from daemon.telemetry.logger import load_structlog
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def configure(
             foreign_pre_chain=[_as_library_event, *shared],
             processors=[
                 structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-                structlog.processors.format_exc_info if as_json else _unchanged,
+                structlog.processors.format_exc_info if as_json else _printable,
                 render,
             ],
         )
@@ -90,8 +91,11 @@ def _as_library_event(_logger: WrappedLogger, _method: str, event: EventDict) ->
     }
 
 
-def _unchanged(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
-    return event
+def _printable(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+    """Keep names from steering the terminal; all but texts is written as Python would."""
+    return {
+        name: printable(value) if isinstance(value, str) else value for name, value in event.items()
+    }
 
 
 def _rich_trace(out: TextIO, exc_info: ExcInfo) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import psutil
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from pyspark.sql import SparkSession
@@ -17,7 +18,7 @@ from levelwind_testing.pipeline.installation import Installation, now
 from levelwind_testing.pipeline.running_query import RunningQuery
 from levelwind_testing.waiting import wait_until
 from streaming.errors import ClusterUnreachable, TopicMissing
-from streaming.spark import cluster_metadata, query
+from streaming.spark import cluster_metadata, query, session
 from streaming.spark.settings import PipelineSettings
 
 pytestmark = [
@@ -25,6 +26,10 @@ pytestmark = [
     pytest.mark.timeout(600),
     pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning"),
 ]
+
+
+SETTLED_AFTER, WATCHED = 10, 50
+"""Batches after which the JVM has opened what it keeps, and those whose files are counted."""
 
 
 @pytest.fixture(scope="module")
@@ -263,3 +268,26 @@ def assigned(
     group: str, instance: str, partitions: Mapping[str, tuple[int, ...]], rack: str | None = None
 ) -> MemberAssignment:
     return records.assignment(instance, partitions, group=group, incarnation="x", rack=rack)
+
+
+def test_batches_leave_no_file_open(
+    spark: SparkSession, lw: Installation, running: RunningQuery, fresh: Callable[[str], str]
+) -> None:
+    """A socket a task, as Spark 4.2.0 left open (SPARK-58932), reaches any limit within hours."""
+    topic, group = fresh("work"), fresh("readers")
+    lw.create(topic)
+    lw.fill(topic, [1000])
+    lw.observe(topic)
+    jvm = session.jvm(spark)
+    assert jvm is not None
+    process, commits = psutil.Process(jvm.pid), itertools.count()
+
+    def files_after(batches: int) -> int:
+        for _ in range(batches):
+            before = len(running.batches)
+            lw.commit(group, topic, {0: next(commits)})
+            wait_until("batch", lambda before=before: len(running.batches) > before)
+        return process.num_fds()
+
+    begun = files_after(SETTLED_AFTER)
+    assert files_after(WATCHED) - begun < WATCHED / 2

@@ -1,0 +1,30 @@
+"""Text for terminals and tables: a name can hold anything, and must not steer what shows it. Pure.
+
+Whoever may commit can name a group, also with the sequences by which a terminal is told to change
+its title, its colours or what was printed before.
+"""
+
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""What a cell begins with that a spreadsheet computes."""
+KEPT = "\n\t"
+
+
+def printable(text: str) -> str:
+    r"""Return a text with what is neither visible nor a space or a line's end as an escape: `\x1b`.
+
+    Besides control characters these are the ones that change the direction of writing, and lone
+    surrogates.
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        letter
+        if letter.isprintable() or letter in KEPT
+        else letter.encode("unicode_escape").decode()
+        for letter in text
+    )
+
+
+def cell(text: str) -> str:
+    """Return a text as a cell of a CSV file: one that a spreadsheet would compute has a quote."""
+    return printable(f"'{text}" if text.startswith(FORMULA) else text)

@@ -1,0 +1,89 @@
+"""Names with anything in them: what is printed of them steers no terminal and no spreadsheet."""
+
+import csv
+import io
+import logging
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.text import Text
+
+from daemon import console, plain_console
+from daemon.inspection.offset_rows import OffsetRow, write_csv
+from daemon.printable import FORMULA, cell, printable
+from daemon.telemetry import log_config
+from daemon.telemetry.logger import Logger
+
+TITLE = "x\x1b]0;owned\x07"
+NAMES = [TITLE, "\x1b[2J", "a\rb", "\u202egnp.exe", "\x9b31m", "a\x00b", "\ud800"]
+ALLOWED = "\n\t"
+
+
+def steers(text):
+    return [letter for letter in text if not letter.isprintable() and letter not in ALLOWED]
+
+
+@given(st.text() | st.sampled_from(NAMES))
+def test_whatever_a_name_holds_no_text_steers_a_terminal(name):
+    assert steers(printable(name)) == []
+    printable(name).encode()
+    assert printable(printable(name)) == printable(name)
+
+
+@given(st.text(alphabet=st.characters(categories=["L", "N", "P", "S"]), min_size=1))
+def test_what_can_be_seen_is_printed_as_it_is(name):
+    assert printable(name) == name
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_tables_lines_and_texts_of_the_console_are_printable(name, monkeypatch):
+    out = io.StringIO()
+
+    def terminal(**options):
+        return plain_console_of(file=out, force_terminal=True, width=200, **options)
+
+    plain_console_of = plain_console.PlainConsole
+    monkeypatch.setattr(plain_console, "PlainConsole", terminal)
+    table = console.borderless_table(("NAME", False))
+    table.add_row(name)
+    shown = console.stdout_console()
+    shown.print(table)
+    shown.print(f"group {name}", soft_wrap=True)
+    shown.print(Text(name, style="bold").append(" more", "not bold"))
+    plain = Text.from_ansi(out.getvalue()).plain
+    assert steers(plain) == []
+    assert plain.count(printable(name)) >= 2
+
+
+def test_a_line_of_a_command_is_printable(capsys):
+    console.echo(f"levelwind: group {TITLE!s} is unknown", err=True)
+    assert capsys.readouterr().err == "levelwind: group x\\x1b]0;owned\\x07 is unknown\n"
+
+
+def test_a_log_on_a_terminal_is_printable():
+    out = io.StringIO()
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    try:
+        log_config.configure(form="console", stream=out)
+        Logger().warning("member.left", group=TITLE, instance=["\x1b[2J"])
+    finally:
+        root.handlers[:] = handlers
+        root.setLevel(level)
+    assert "\\x1b]0;owned" in out.getvalue()
+    assert steers(out.getvalue()) == []
+
+
+@given(st.sampled_from(FORMULA), st.text())
+def test_no_cell_is_a_formula(first, rest):
+    assert not cell(first + rest).startswith(FORMULA)
+    assert cell(first + rest)[0] == "'"
+
+
+def test_rows_are_written_without_formulas_and_numbers_as_they_are(capsys):
+    fields = dict.fromkeys(OffsetRow._fields)
+    first, second = OffsetRow._fields[:2]
+    write_csv([OffsetRow(**fields | {first: "=cmd|' /C calc'!A0", second: "orders"})])
+    _, row = csv.reader(io.StringIO(capsys.readouterr().out))
+    assert row[:2] == ["'=cmd|' /C calc'!A0", "orders"]
