@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
+from assignors.protocol.topics import LARGEST_LAG_BYTES
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -87,12 +89,12 @@ def expected_topics(topics: Topics, settings: TopicSettings, brokers: int) -> tu
             spec(name, COMPACTED)
             for name in (
                 topics.metadata,
-                topics.lag,
                 topics.triggers,
                 topics.members,
                 topics.assignments,
             )
         ),
+        spec(topics.lag, {**COMPACTED, "max.message.bytes": str(LARGEST_LAG_BYTES)}),
         spec(topics.control, COMPACTED, 1),
         spec(topics.dead_letters, KEPT),
         spec(topics.replays, {**KEPT, "retention.ms": str(7 * DAY_MS)}),

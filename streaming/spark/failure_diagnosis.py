@@ -72,10 +72,16 @@ _RULES: tuple[tuple[FailureCause, str, re.Pattern[str]], ...] = (
     ),
     (
         FailureCause.MACHINE,
-        "the files of the checkpoint cannot be written: check its file system and permissions",
-        re.compile(
-            r"Read-only file system|Permission denied|Too many open files|Input/output error"
+        (
+            "as many files are open as the system allows the process: raise that limit"
+            " (LimitNOFILE of a systemd unit, ulimit -n)"
         ),
+        re.compile(r"Too many open files"),
+    ),
+    (
+        FailureCause.MACHINE,
+        "the files of the checkpoint cannot be written: check its file system and permissions",
+        re.compile(r"Read-only file system|Permission denied|Input/output error"),
     ),
     (
         FailureCause.MACHINE,
@@ -153,6 +159,14 @@ _RULES: tuple[tuple[FailureCause, str, re.Pattern[str]], ...] = (
         FailureCause.CLUSTER,
         "the pipeline's user lacks a right: `levelwind acls --role pipeline` prints what grants it",
         re.compile(r"\w+AuthorizationException: .*"),
+    ),
+    (
+        FailureCause.CLUSTER,
+        (
+            "the lag of a group in a topic is larger than the topic of the lag takes in one record:"
+            " raise its max.message.bytes, and max.request.size in [pipeline.kafka]"
+        ),
+        re.compile(r"RecordTooLargeException: .*"),
     ),
     (
         FailureCause.CLUSTER,

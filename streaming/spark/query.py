@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark.sql import functions as sql
 
+from assignors.protocol.topics import LARGEST_LAG_BYTES
 from streaming.decoding import ingest, offsets_topic
 from streaming.errors import PipelineError
 from streaming.messages.buckets import DEFAULT_BUCKETS
@@ -52,8 +53,12 @@ READ_DEFAULTS = {
     "max.poll.records": "2000",
     "fetch.max.wait.ms": "20",
 }
-WRITE_DEFAULTS = {"batch.size": str(256 * 1024)}
-"""By default a request takes 16 KiB for a partition, which are four lag records."""
+WRITE_DEFAULTS = {
+    "batch.size": str(256 * 1024),
+    "max.request.size": str(LARGEST_LAG_BYTES + 2**20),
+}
+"""By default a request takes 16 KiB for a partition, which are four lag records, and 1 MiB in all.
+"""
 
 
 def pack(records: DataFrame, topics: Topics, buckets: int = DEFAULT_BUCKETS) -> DataFrame:

@@ -67,6 +67,14 @@ CAUSES = [
             "No resolvable bootstrap urls given in bootstrap.servers"
         ),
     ),
+    (
+        FailureCause.CLUSTER,
+        (
+            "Caused by: org.apache.kafka.common.errors.RecordTooLargeException: The message is"
+            " 8400000 bytes when serialized which is larger than 8388608, which is the value of the"
+            " max.request.size configuration."
+        ),
+    ),
     # As Spark's sources have them.
     (
         FailureCause.MACHINE,
@@ -118,6 +126,17 @@ def test_a_death_that_was_provoked_has_its_cause(death: dict[str, str]) -> None:
     failure = diagnose(death["text"])
     assert failure.cause.value == death["cause"]
     assert "\n" not in failure.summary
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("errors.RecordTooLargeException: The request included a message", "max.message.bytes"),
+        ("java.io.IOException: Too many open files", "LimitNOFILE"),
+    ],
+)
+def test_a_limit_that_was_reached_is_named(text: str, named: str) -> None:
+    assert named in diagnose(text).summary
 
 
 def test_a_missing_module_is_named() -> None:

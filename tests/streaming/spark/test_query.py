@@ -1,6 +1,8 @@
 """The query on real brokers: commits become lag and triggers, owners those of their groups."""
 
+import dataclasses
 import itertools
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,6 +19,7 @@ from levelwind_testing import records
 from levelwind_testing.pipeline.installation import Installation, now
 from levelwind_testing.pipeline.running_query import RunningQuery
 from levelwind_testing.waiting import wait_until
+from streaming.decoding.offsets_topic import TOPIC as OFFSETS
 from streaming.errors import ClusterUnreachable, TopicMissing
 from streaming.spark import cluster_metadata, query, session
 from streaming.spark.settings import PipelineSettings
@@ -28,6 +31,8 @@ pytestmark = [
 ]
 
 
+MANY = 30_000
+"""Partitions of a topic whose lag is no small record."""
 SETTLED_AFTER, WATCHED = 10, 50
 """Batches after which the JVM has opened what it keeps, and those whose files are counted."""
 
@@ -268,6 +273,33 @@ def assigned(
     group: str, instance: str, partitions: Mapping[str, tuple[int, ...]], rack: str | None = None
 ) -> MemberAssignment:
     return records.assignment(instance, partitions, group=group, incarnation="x", rack=rack)
+
+
+def test_lag_of_a_topic_of_many_partitions_is_one_record(
+    lw: Installation, running: RunningQuery, fresh: Callable[[str], str]
+) -> None:
+    """More than the 1 MiB that Kafka takes of a record by default."""
+    topic, group = fresh("wide"), fresh("readers")
+    lw.create(topic)
+    lw.fill(topic, [10])
+    seen, ends = lw.observe(topic), lw.sample(topic)
+    ones = ((1,),) * MANY
+    layout = {"leader": (1,) * MANY, "replicas": ones, "isr": ones, "racks": (("a",),) * MANY}
+    lw.publish(dataclasses.replace(seen, at=now(), **layout))
+    lw.commit(group, topic, {0: 4})
+    offsets = {"begin": (0,) * MANY, "stable": (10,) * MANY, "high": (10,) * MANY}
+    at = now()
+    lw.publish(
+        dataclasses.replace(
+            ends, at=at, data_end=None, gaps=None, offsets_topic_ends=lw.ends(OFFSETS), **offsets
+        )
+    )
+    found = wait_until(
+        "lag", lambda: (lag := lw.lag_of(group, topic)) and len(lag["lag"]) == MANY and lag
+    )
+    assert found["lag"][0] == 6
+    assert len(json.dumps(found)) > 2**20
+    assert running.query.isActive
 
 
 def test_batches_leave_no_file_open(

@@ -37,66 +37,75 @@ def commit_and_go(cluster, group, topic):
     consumer.close()
 
 
-@pytest.mark.parametrize("auto_commit", [True, False], ids=["auto", "manual"])
-@pytest.mark.parametrize("fencing", ["none", "broker"])
-def test_an_idle_partition_keeps_its_commit_and_its_member_commits_on(
-    cluster, topic, fresh, plan, make_consumer, fencing, auto_commit, caplog
-):
-    planner = plan(spread(topic))
-    consumer = make_consumer(
-        planner,
-        "i0",
-        {"enable.auto.commit": auto_commit},
-        fencing=fencing,
-        renew_commits=RENEW_SECONDS,
-    )
+class Scene:
+    """A member that has committed record 3 of partition 0, and then has nothing to read."""
+
+    def __init__(self, cluster, topic, planner, consumer):
+        self.cluster, self.topic, self.planner, self.consumer = cluster, topic, planner, consumer
+        self.seen = []
+        poll_until(consumer, lambda values: len(values) == 3)
+        note = TopicPartition(topic, 0, 3, "by the application")
+        consumer.commit(offsets=[note], asynchronous=False)
+        self.life = consumer.incarnation
+
+    def poll(self):
+        message = self.consumer.poll(0.05)
+        if message is not None:
+            assert message.error() is None
+            self.seen.append(message.value().decode())
+
+    def committed(self):
+        return committed(self.cluster, self.planner.group, self.topic)
+
+
+@pytest.fixture
+def scene(cluster, topic, plan, make_consumer):
+    """Makes the scene of a group of its own."""
     produce(cluster, topic, [(0, n) for n in range(3)])
-    poll_until(consumer, lambda values: len(values) == 3)
-    note = TopicPartition(topic, 0, 3, "by the application")
-    consumer.commit(offsets=[note], asynchronous=False)
-    life = consumer.incarnation
-    other = fresh("forgotten")
+
+    def make(config=None, **options):
+        planner = plan(spread(topic))
+        return Scene(cluster, topic, planner, make_consumer(planner, "i0", config, **options))
+
+    return make
+
+
+def test_an_idle_partition_keeps_its_commit_and_its_member_commits_on(
+    cluster, topic, fresh, scene, caplog
+):
+    kept = [
+        scene({"enable.auto.commit": auto_commit}, fencing=fencing, renew_commits=RENEW_SECONDS)
+        for auto_commit in (True, False)
+        for fencing in ("none", "broker")
+    ]
+    forgotten = scene(fencing="broker")  # it would make its commit again after an hour
+    scenes = [*kept, forgotten]
+    other = fresh("nobody")
     commit_and_go(cluster, other, topic)
 
-    def forgotten():
-        assert consumer.poll(0.2) is None
+    def nobody_is_forgotten():
+        for each in scenes:
+            each.poll()
         return committed(cluster, other, topic) == {}
 
-    wait_until("end of another group's commit", forgotten)
-    assert committed(cluster, planner.group, topic) == {0: 3}
-    (kept,) = consumer.committed([TopicPartition(topic, 0)])
-    assert kept.metadata == "by the application"
+    wait_until("end of the commit of a group without members", nobody_is_forgotten)
+    assert [each.seen for each in scenes] == [[]] * 5
+    assert [each.committed() for each in kept] == [{0: 3}] * 4
+    for each in kept:
+        (found,) = each.consumer.committed([TopicPartition(topic, 0)])
+        assert found.metadata == "by the application"
 
     produce(cluster, topic, [(0, 3)])
-    assert poll_until(consumer, lambda values: len(values) == 1) == ["3"]
-    consumer.commit(asynchronous=False)
-    assert committed(cluster, planner.group, topic) == {0: 4}
-    assert consumer.incarnation == life
+    for each in kept:
+        wait_until("record", lambda each=each: each.poll() or each.seen == ["3"], pause=0)
+        each.consumer.commit(asynchronous=False)
+        assert each.committed() == {0: 4}
+        assert each.consumer.incarnation == each.life
     assert "member.fenced" not in caplog.text
 
-
-def test_a_transactional_id_that_was_forgotten_costs_a_life_and_no_more(
-    cluster, topic, fresh, plan, make_consumer
-):
-    planner = plan(spread(topic))
-    consumer = make_consumer(planner, "i0", fencing="broker")  # commits are kept for days
-    produce(cluster, topic, [(0, n) for n in range(3)])
-    poll_until(consumer, lambda values: len(values) == 3)
-    consumer.commit(asynchronous=False)
-    life, other = consumer.incarnation, fresh("forgotten")
-    commit_and_go(cluster, other, topic)
-
-    def forgotten():
-        consumer.poll(0.2)
-        return committed(cluster, other, topic) == {}
-
-    wait_until("end of another group's commit, after that of the id", forgotten)
-    produce(cluster, topic, [(0, 3)])
-
-    def committed_again():
-        consumer.poll(0.2)
-        return committed(cluster, planner.group, topic) == {0: 4}
-
-    consumer.poll(0.2)
-    wait_until("commit of the next life", committed_again)
-    assert consumer.incarnation != life
+    # A transactional id that the brokers have forgotten costs a life, and no more.
+    wait_until(
+        "commit of the next life", lambda: forgotten.poll() or forgotten.committed() == {0: 4}
+    )
+    assert forgotten.consumer.incarnation != forgotten.life
+    assert "member.fenced" in caplog.text

@@ -27,7 +27,7 @@ from assignors.protocol.records import (
     encode_key,
     partition_key,
 )
-from assignors.protocol.topics import Topics, partition_for
+from assignors.protocol.topics import LARGEST_LAG_BYTES, Topics, partition_for
 from levelwind_testing.waiting import wait_until
 
 PARTITIONS = {
@@ -60,7 +60,8 @@ class Installation:
             {"bootstrap.servers": self.bootstrap, "group.id": "reader", "enable.auto.commit": False}
         )
         for name, partitions in PARTITIONS.items():
-            self.create(self.prefix + name, partitions, **{"cleanup.policy": "compact"})
+            wide = {"max.message.bytes": str(LARGEST_LAG_BYTES)} if name == "lag" else {}
+            self.create(self.prefix + name, partitions, **{"cleanup.policy": "compact"}, **wide)
 
     @property
     def topics(self) -> Topics:
