@@ -40,9 +40,19 @@ settings.load_profile("test")
 # Commits that are to expire do so at once; those of the tests' clients live for a week.
 PROMPT = {"offsets.retention.check.interval.ms": "1000"}
 
-ROOMY = (*(option for option in JVM_OPTIONS if option != QUICK_COMPILER), "-Xmx1g")
-"""JVM options of the brokers of a whole run: at its end they have 3,400 partitions and more, for
-which a heap of 256 MB was too small, and the compiler for short runs made slow code."""
+ROOMY = (
+    *(option for option in JVM_OPTIONS if option != QUICK_COMPILER),
+    "-XX:Tier4InvocationThreshold=50000",
+    "-XX:Tier4MinInvocationThreshold=6000",
+    "-XX:Tier4CompileThreshold=150000",
+    "-XX:Tier4BackEdgeThreshold=400000",
+    "-Xmx1g",
+)
+"""JVM options of the brokers of a whole run.
+
+The quick compiler alone makes slow code, and with Java's own thresholds the optimizing one took a
+third of their CPU. At the end they have 3,400 partitions and more: a heap of 256 MB was too small.
+"""
 
 CLUSTER = pytest.StashKey[Cluster]()
 BROKERS = "brokers"
