@@ -57,6 +57,15 @@ class KeptCommits:
                 pair = (each.topic, each.partition)
                 self._kept[pair] = _Kept(each.offset, each.metadata or "", due_at)
 
+    def sent(self, offsets: Mapping[Pair, int]) -> None:
+        """Take in commits that are sent: until one is confirmed, what came before is not kept.
+
+        A commit may be carried out though nobody confirms it; the one before would put it back.
+        """
+        for pair, offset in offsets.items():
+            if pair in self._kept and self._kept[pair].offset != offset:
+                del self._kept[pair]
+
     def forget(self, pair: Pair) -> None:
         """Leave a partition's commit to its next owner."""
         self._kept.pop(pair, None)

@@ -294,6 +294,7 @@ class CommitTracker:
 
     def _send(self, offsets: dict[Pair, int], metadata: Mapping[Pair, str] = NO_METADATA) -> None:
         partitions = as_topic_partitions(offsets, metadata)
+        self._kept.sent(offsets)
         if self._transactions is None:
             self.consumer.commit(offsets=partitions, asynchronous=True)
             self._in_flight.append(_InFlight(offsets, dict(self.grants)))
@@ -310,6 +311,7 @@ class CommitTracker:
         self, offsets: dict[Pair, int], metadata: Mapping[Pair, str] = NO_METADATA
     ) -> list[Any]:
         partitions: list[Any] = as_topic_partitions(offsets, metadata)
+        self._kept.sent(offsets)
         if self._transactions is not None:
             self._commit_transaction(self._transactions, partitions)
             self._note_committed(partitions, self.grants)

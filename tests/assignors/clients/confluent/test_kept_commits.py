@@ -57,6 +57,17 @@ def test_a_refused_commit_is_tried_again_and_not_at_each_look(clock):
     assert gaps == {FIRST_SECONDS}
 
 
+def test_a_commit_is_not_made_again_after_another_one_that_nobody_confirmed(clock):
+    kept = KeptCommits(HOUR)
+    kept.made([TopicPartition("t", 0, 7), TopicPartition("t", 1, 7)])
+    kept.sent({("t", 0): 9, ("t", 1): 7})
+    clock.now += HOUR
+    assert kept.due() == ({("t", 1): 7}, {})
+    kept.made([TopicPartition("t", 0, 10)])
+    clock.now += HOUR
+    assert kept.due()[0] == {("t", 0): 10, ("t", 1): 7}
+
+
 def test_a_partition_that_was_given_up_is_its_next_owners(clock):
     kept = KeptCommits(HOUR)
     kept.found([TopicPartition("t", 0, 7)])
