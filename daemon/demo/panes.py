@@ -31,29 +31,36 @@ class Pane:
     title: str
     style: str
     group: str
-    lags: Mapping[str, int]
-    """Records behind, by consumer."""
+    lags: Mapping[str, int | None]
+    """Records behind, by consumer; None where that is not known of one of its partitions."""
     p99: float | None
     """Seconds that 99 of 100 records of the last seconds waited at most; None without records."""
 
     @property
-    def lag(self) -> int:
-        """Records that the group is behind."""
-        return sum(self.lags.values())
+    def lag(self) -> int | None:
+        """Records that the group is behind; None where that is not known of each consumer."""
+        known = [lag for lag in self.lags.values() if lag is not None]
+        return sum(known) if len(known) == len(self.lags) else None
 
     def summary(self) -> str:
         """The group's figures in a few words."""
         waited = "no records yet" if self.p99 is None else f"p99 delay {self.p99:.1f} s"
-        return f"{self.lag:,} behind, {waited}"
+        behind = "lag not known yet" if self.lag is None else f"{self.lag:,} behind"
+        return f"{behind}, {waited}"
 
 
 def member_lags(
     partition_lags: Mapping[tuple[str, int], int],
     owned: Mapping[str, frozenset[tuple[str, int]]],
-) -> dict[str, int]:
-    """Records that each consumer is behind, from the lag of the partitions that it owns."""
+) -> dict[str, int | None]:
+    """Records that each consumer is behind, from the lag of the partitions that it owns.
+
+    None for a consumer that owns a partition whose lag is not known.
+    """
     return {
-        name: sum(partition_lags.get(partition, 0) for partition in partitions)
+        name: sum(partition_lags[partition] for partition in partitions)
+        if partitions <= partition_lags.keys()
+        else None
         for name, partitions in sorted(owned.items())
     }
 
@@ -65,7 +72,7 @@ def p99_delay(delays: Sequence[float]) -> float | None:
 
 def scale_of(panes: Sequence[Pane]) -> int:
     """The largest lag of any consumer of any pane: the length of the longest bar."""
-    return max([1, *(lag for pane in panes for lag in pane.lags.values())])
+    return max([1, *(lag or 0 for pane in panes for lag in pane.lags.values())])
 
 
 def panes_line(panes: Sequence[Pane]) -> str:
@@ -78,7 +85,8 @@ def panes_line(panes: Sequence[Pane]) -> str:
 
 def _small_bars(pane: Pane, most: int) -> str:
     return "".join(
-        LEVELS[round(lag / most * (len(LEVELS) - 1))] for _, lag in sorted(pane.lags.items())
+        " " if lag is None else LEVELS[round(lag / most * (len(LEVELS) - 1))]
+        for _, lag in sorted(pane.lags.items())
     )
 
 
@@ -98,9 +106,8 @@ def _panel(pane: Pane, most: int) -> Panel:
     rows.add_column(width=BAR_WIDTH, no_wrap=True)
     rows.add_column(justify="right", no_wrap=True)
     for name, lag in sorted(pane.lags.items()):
-        rows.add_row(
-            Text(name), Text("█" * round(lag / most * BAR_WIDTH), style=pane.style), f"{lag:,}"
-        )
+        bar = "█" * round((lag or 0) / most * BAR_WIDTH)
+        rows.add_row(Text(name), Text(bar, style=pane.style), "-" if lag is None else f"{lag:,}")
     return Panel(
         rows,
         title=Text(f"{pane.title}: group {pane.group}"),

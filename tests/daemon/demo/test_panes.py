@@ -28,8 +28,21 @@ OURS = Pane(
 
 def test_a_consumer_is_behind_by_what_its_partitions_are():
     lags = {("a", 0): 5, ("a", 1): 7, ("b", 0): 1}
-    owned = {"y": frozenset({("a", 0), ("b", 0)}), "x": frozenset({("a", 1), ("c", 9)})}
-    assert member_lags(lags, owned) == {"x": 7, "y": 6}
+    owned = {"y": frozenset({("a", 0), ("b", 0)}), "x": frozenset({("a", 1)}), "z": frozenset()}
+    assert member_lags(lags, owned) == {"x": 7, "y": 6, "z": 0}
+
+
+def test_a_lag_that_is_not_known_is_not_zero():
+    owned = {"x": frozenset({("a", 1), ("c", 9)}), "y": frozenset({("a", 1)})}
+    lags = member_lags({("a", 1): 7}, owned)
+    assert lags == {"x": None, "y": 7}
+    pane = Pane(title="levelwind", style="", group="g", lags=lags, p99=None)
+    assert pane.lag is None
+    assert panes_line([pane]) == "levelwind           █ lag not known yet, no records yet"
+    console = Console(file=io.StringIO(), width=110)
+    console.print(panes_side_by_side([pane]))
+    (row,) = (line for line in console.file.getvalue().splitlines() if " x " in line)
+    assert row.rstrip("│ ").endswith("-")
 
 
 def test_the_p99_delay_is_one_that_a_record_had():
