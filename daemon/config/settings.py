@@ -117,7 +117,7 @@ class PipelineSection:
     daemon gives up with exit code 5."""
     restart_window: Seconds = 600.0
     """The window of `restarts`, in seconds."""
-    answer_timeout: Annotated[float, Field(ge=10)] = 60.0
+    answer_timeout: Annotated[float, Field(ge=10)] = 30.0
     """Seconds without an answer of Spark's JVM after which the pipeline counts as dead and is
     started again; at least 10. An end of the JVM is noticed at once, and a start has three
     minutes."""

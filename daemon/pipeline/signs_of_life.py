@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+QUIET_SECONDS = 12.0
+"""Seconds without any sign that are said: a pause of Java's collector is shorter."""
 FIRST_SIGN_SECONDS = 180.0
 """Seconds from the start of the process in which no sign is expected: Python and the JVM start."""
 LATEST_WATCH_SECONDS = 5.0
@@ -61,6 +63,11 @@ class SignsOfLife:
         if progressed:
             after = replace(after, progressed_at=now)
         return after
+
+    @property
+    def quiet(self) -> bool:
+        """Whether signs have been missing for longer than they do in a process that lives."""
+        return self.watched_at - self.answered_at >= min(QUIET_SECONDS, self.answer_timeout)
 
     @property
     def silence(self) -> str | None:

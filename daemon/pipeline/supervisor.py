@@ -80,11 +80,18 @@ class RunningChild:
     child: guard.Guarded
     signs: CountedSigns
     killed: bool = False
+    quiet: bool = False
+    """Whether signs are missing since the last ones."""
 
     def look(self, now: float) -> str | None:
         """Why the process counts as dead although it runs, the first time; None otherwise."""
         silence = self.signs.look(now)
         return None if self.killed else silence
+
+    def falls_quiet(self) -> bool:
+        """Whether signs have begun to be missing at the last look."""
+        before, self.quiet = self.quiet, self.signs.signs.quiet
+        return self.quiet and not before
 
 
 class PipelineChild:
@@ -141,6 +148,8 @@ class PipelineChild:
                 log.error("pipeline.silent", reason=reason)
                 self._running.killed = True
                 self._running.child.ask_to_kill()
+            elif self._running.falls_quiet():
+                log.warning("pipeline.quiet", restart_after=self._answer_timeout)
             return
         self._running = None
         self._attempts = self._attempts.after_death(now)

@@ -789,6 +789,13 @@ VOCABULARY: tuple[EventSpec, ...] = (
         "The pipeline's process ended; it is restarted after `restart_in` seconds.",
     ),
     _event(
+        "pipeline.quiet",
+        "warning",
+        "restart_after",
+        "The pipeline's process has given no sign of life for 12 seconds, and lag stands still. "
+        "After `restart_after` seconds without one it is killed, and started again.",
+    ),
+    _event(
         "pipeline.silent",
         "error",
         "reason",
