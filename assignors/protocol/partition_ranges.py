@@ -52,8 +52,8 @@ def _bounds(text: str) -> tuple[tuple[int, int], ...]:
     floor = 0  # the lowest number that may come next
     for part in text.split(","):
         first, dash, last = part.partition("-")
-        low = _number(first)
-        high = _number(last) if dash else low
+        low = parse_number(first)
+        high = parse_number(last) if dash else low
         if low < floor or high < low or (dash and high == low):
             raise WireError(f"expected ascending ranges with gaps between them, got {_shown(text)}")
         bounds.append((low, high))
@@ -106,7 +106,8 @@ def owners(shares: Mapping[str, Mapping[str, Iterable[int]]]) -> dict[TopicParti
     }
 
 
-def _number(digits: str) -> int:
+def parse_number(digits: str) -> int:
+    """Parse the number of one partition, as everybody writes it; raises `WireError` for others."""
     # isdecimal() also accepts digits of other scripts. The length check bounds the work of int().
     if (
         not (digits.isascii() and digits.isdecimal())

@@ -823,6 +823,7 @@ def test_a_lag_record_that_names_a_partition_it_does_not_have_is_refused(name):
         ("orders/-1", "m0", "key: expected TOPIC/NUMBER, got 'orders/-1'"),
         ("orders/01", "m0", "key: expected TOPIC/NUMBER, got 'orders/01'"),
         ("/1", "m0", "key: expected TOPIC/NUMBER, got '/1'"),
+        ("orders/" + "9" * 5000, "m0", "key: expected TOPIC/NUMBER, got 'orders/99"),
         ("orders/1", None, "value.setting: expected a text"),
     ],
 )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias, get_args
 
 from assignors.protocol.json_fields import LATEST_MS, show
-from assignors.protocol.partition_ranges import WireError
+from assignors.protocol.partition_ranges import WireError, parse_number
 
 if TYPE_CHECKING:
     from assignors.protocol.json_fields import Fields
@@ -26,7 +26,11 @@ NO_SUBJECT = "*"
 def is_partition(text: str) -> bool:
     """Whether a text is `TOPIC/N`, with the number of a partition as everybody writes it."""
     topic, _, number = text.rpartition("/")
-    return bool(topic) and number.isascii() and number.isdecimal() and number == str(int(number))
+    try:
+        parse_number(number)
+    except WireError:
+        return False
+    return bool(topic)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
