@@ -22,6 +22,7 @@ from deploy.cluster import Cluster
 from levelwind_testing.examples import FULL, QUICK, TEST
 from levelwind_testing.kafka import reassignment
 from levelwind_testing.kafka.patient_brokers import PATIENT
+from streaming.spark.settings import LATE_OPTIMIZATION
 
 pytest_plugins = ["levelwind_testing.run_times"]
 
@@ -46,10 +47,7 @@ PROMPT = {"offsets.retention.check.interval.ms": "1000"}
 
 ROOMY = (
     *(option for option in JVM_OPTIONS if option != QUICK_COMPILER),
-    "-XX:Tier4InvocationThreshold=50000",
-    "-XX:Tier4MinInvocationThreshold=6000",
-    "-XX:Tier4CompileThreshold=150000",
-    "-XX:Tier4BackEdgeThreshold=400000",
+    *LATE_OPTIMIZATION,
     "-Xmx1g",
 )
 """JVM options of the brokers of a whole run.

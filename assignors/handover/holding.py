@@ -48,10 +48,10 @@ class Waits(NamedTuple):
         own = record.transactional_id
         # Whoever initialises an id ends the producer that uses it. An announcement must not make
         # the planner end its own, or that of another member.
-        name = record.group, record.instance
-        forms = transactional_ids.of_member("", *name), transactional_ids.former("", *name)
-        if own is not None and not own.endswith(forms):
-            own = None
+        if own is not None:
+            name = record.group, record.instance
+            forms = transactional_ids.of_member("", *name), transactional_ids.former("", *name)
+            own = own if own.endswith(forms) else None
         return cls(
             grant=timers.grant_for(hold=hold, commit=commit, fenced=own is not None),
             patience=timers.revoke_patience(record.max_poll_interval_ms / 1000, commit),

@@ -167,12 +167,11 @@ def consumer_rights(
     ]
     if fencing == "broker":
         rights.append(
-            Right(
-                resource=Resource.TRANSACTIONAL_ID,
-                name=transactional_ids.of_group(topics.prefix, group),
-                prefixed=True,
-                operation=Operation.WRITE,
-                purpose="commits in transactions",
+            _on_all(
+                transactional_ids.of_group(topics.prefix, group),
+                Resource.TRANSACTIONAL_ID,
+                Operation.WRITE,
+                "commits in transactions",
             )
         )
     return rights
@@ -205,12 +204,13 @@ def _reader_group(topics: Topics) -> Right:
 
 def _on_own(topics: Topics, resource: Resource, operation: Operation, purpose: str) -> Right:
     """Return the right to all resources of a kind whose names have levelwind's prefix."""
+    return _on_all(topics.prefix, resource, operation, purpose)
+
+
+def _on_all(prefix: str, resource: Resource, operation: Operation, purpose: str) -> Right:
+    """Return the right to all resources of a kind whose names begin alike."""
     return Right(
-        resource=resource,
-        name=topics.prefix,
-        prefixed=True,
-        operation=operation,
-        purpose=purpose,
+        resource=resource, name=prefix, prefixed=True, operation=operation, purpose=purpose
     )
 
 

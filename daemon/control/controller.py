@@ -104,7 +104,7 @@ __all__ = [
 ]
 
 PLANNER_REPEAT_SECONDS = 3600.0
-"""Time after which a planner that had nothing to publish publishes its own record again."""
+"""Time after which a planner publishes its own record again, whatever else it publishes."""
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -237,7 +237,7 @@ def _planner(state: ControlState) -> Publish:
 
 
 def _repeat_planner(state: ControlState, clock: Clock) -> tuple[ControlState, list[Effect]]:
-    """Publish this planner's own record again if nothing was for long.
+    """Publish this planner's own record again once that is due.
 
     The brokers forget a transactional id without transactions after seven days
     (`transactional.id.expiration.ms`), and with it that this daemon may publish.

@@ -103,6 +103,7 @@ def _run(order: PipelineOrder, emit: Callable[[Mapping[str, Any]], None]) -> Non
     importing = Thread(target=_import_query)
     importing.start()
     settings = order.settings.pipeline_settings(order.jars)
+    local = is_local(settings.spark) and not is_submitted()
     totals = ProgressTotals(
         instance=f"{socket.gethostname()}/{uuid4().hex[:8]}",
         started_at=now_ms(),
@@ -125,11 +126,11 @@ def _run(order: PipelineOrder, emit: Callable[[Mapping[str, Any]], None]) -> Non
             parallelism=settings.parallelism,
             spark=session.checkpoint_options(settings.checkpoint) | dict(settings.spark),
             jvm_options=class_data_options(settings.jars, record_classes=order.record_classes)
-            if is_local(settings.spark) and not is_submitted()
+            if local
             else (),
         )
         created = time.monotonic()
-        if is_local(settings.spark) and not is_submitted():
+        if local:
             Thread(target=session.start_workers, args=(spark,), daemon=True).start()
         importing.join()
         from streaming.spark import query as pipeline  # noqa: PLC0415

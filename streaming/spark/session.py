@@ -22,7 +22,7 @@ from pyspark.sql import SparkSession
 
 from streaming.errors import PipelineError
 from streaming.spark.jvm import driver_jvm
-from streaming.spark.settings import WORKER_DAEMON, is_local, is_submitted
+from streaming.spark.settings import LATE_OPTIMIZATION, WORKER_DAEMON, is_local, is_submitted
 
 if TYPE_CHECKING:
     import subprocess
@@ -36,12 +36,6 @@ PYTHON = "spark.pyspark.python"
 STATE_STORE_PROVIDER = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 DEFAULT_JVM_OPTIONS = "spark.driver.defaultJavaOptions"
 EXTRA_JVM_OPTIONS = "spark.driver.extraJavaOptions"
-LATE_OPTIMIZATION = (
-    "-XX:Tier4InvocationThreshold=50000",
-    "-XX:Tier4MinInvocationThreshold=6000",
-    "-XX:Tier4CompileThreshold=150000",
-    "-XX:Tier4BackEdgeThreshold=400000",
-)
 SHORT_LIVED_BATCHES = ("-XX:SurvivorRatio=4",)
 """The share of the serial collector's young generation that survivors have.
 

@@ -20,6 +20,15 @@ if TYPE_CHECKING:
 WORKER_DAEMON = "streaming.spark.workers.forking_daemon"
 """The module that Spark's Python workers are forked by; not imported here, since it preloads."""
 
+LATE_OPTIMIZATION = (
+    "-XX:Tier4InvocationThreshold=50000",
+    "-XX:Tier4MinInvocationThreshold=6000",
+    "-XX:Tier4CompileThreshold=150000",
+    "-XX:Tier4BackEdgeThreshold=400000",
+)
+"""Options of a JVM that lives long on few cores: only what stays hot is compiled by the optimizing
+compiler, with thresholds ten times Java's."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PipelineSettings:

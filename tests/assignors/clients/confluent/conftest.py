@@ -175,9 +175,8 @@ class ScriptedPlanner(Thread):
     def receive(self, message):
         if message.topic() == self.topics.assignments:
             record = decode("assignments", message.key(), message.value())
-            if isinstance(
-                record, Rejection | MemberShard | PlannerRecord
-            ):  # a test's own, or a part of one
+            # A test's own, a part of one, or the planner's.
+            if isinstance(record, Rejection | MemberShard | PlannerRecord):
                 return
             if not isinstance(record, Tombstone) and record.state == "evicted":
                 incarnation, now = Incarnation(record.instance, record.incarnation), clock()
@@ -223,19 +222,14 @@ class ScriptedPlanner(Thread):
             epoch=ledger.epoch + 1, planner_epoch=1, readable=clock()
         )
         # As the daemon does now and then, so that brokers that forget soon do not forget its id.
-        announced_at = clock()
-        if not changes and announced_at - self.announced_at > PLANNER_REPEAT_SECONDS:
-            planner = PlannerRecord(planner_epoch=1, instance="scripted", started_at=0)
-            producer.begin_transaction()
-            key, value = encode(planner)
-            producer.produce(self.topics.assignments, value, key, partition=self.partition)
-            producer.commit_transaction(30)
-            self.announced_at = announced_at
-        if changes:
-            self.announced_at = announced_at
+        repeats = clock() - self.announced_at > PLANNER_REPEAT_SECONDS
+        own = PlannerRecord(planner_epoch=1, instance="scripted", started_at=0)
+        if published := changes or ([own] if repeats else []):
+            self.announced_at = clock()
             producer.begin_transaction()
             for change in chain.from_iterable(
-                (change,) if isinstance(change, Tombstone) else cut(change) for change in changes
+                (change,) if isinstance(change, Tombstone | PlannerRecord) else cut(change)
+                for change in published
             ):
                 key, value = (
                     (encode_key(change.key), None)
