@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from uuid import uuid4
 
 from daemon.errors import LevelwindError, NotFoundError
+from daemon.paths import own_temporary_directory
 from daemon.pipeline import stale_output
 from daemon.pipeline.heartbeat import Heartbeat
 from daemon.pipeline.order import PipelineOrder
@@ -63,7 +64,8 @@ def main(file: Path) -> int:
     """
     order = PipelineOrder.model_validate_json(file.read_text())
     log_config.configure(level=order.settings.log.level, form="json")
-    return run(order)
+    with own_temporary_directory():
+        return run(order)
 
 
 def run(order: PipelineOrder, emit: Callable[[Mapping[str, Any]], None] = emit) -> int:

@@ -22,6 +22,7 @@ from daemon.config.settings import PipelineSection, Settings
 from daemon.errors import LevelwindError, PipelineFailedError
 from daemon.kafka import clients, topic_setup
 from daemon.observer.observer import Observer
+from daemon.paths import remove_abandoned
 from daemon.pipeline.order import PipelineOrder
 from daemon.pipeline.process import spark_archive
 from daemon.pipeline.supervisor import COMMAND
@@ -106,6 +107,7 @@ def _run_pipeline(
     finally:
         overdue.cancel()
         child.kill()
+        remove_abandoned()
 
 
 def _write_input(settings: Settings) -> None:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from daemon.errors import PipelineFailedError
+from daemon.paths import remove_abandoned
 from daemon.pipeline.heartbeat import HEARTBEAT
 from daemon.pipeline.order import PipelineOrder
 from daemon.pipeline.signs_of_life import CountedSigns, SignsOfLife
@@ -152,6 +153,7 @@ class PipelineChild:
                 log.warning("pipeline.quiet", restart_after=self._answer_timeout)
             return
         self._running = None
+        remove_abandoned()
         self._attempts = self._attempts.after_death(now)
         attempt = len(self._attempts.died)
         if self._attempts.exhausted:
@@ -167,6 +169,7 @@ class PipelineChild:
 
     def _start(self, now: float) -> None:
         log.info("pipeline.starting", attempt=len(self._attempts.died) + 1)
+        remove_abandoned()  # what a former daemon left that was killed with its pipeline
         command = [*self._command, str(self._file)]
         child = guard.start(command, grace=STOP_SECONDS, output=subprocess.PIPE)
         signs = SignsOfLife.of_start(
@@ -190,6 +193,7 @@ class PipelineChild:
         if self._running is not None:
             self._running.child.stop()
             self._running = None
+            remove_abandoned()
 
 
 class OnSign(Protocol):

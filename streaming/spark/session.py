@@ -13,7 +13,9 @@ import os
 import re
 import shlex
 import sys
+import tempfile
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JError
@@ -27,7 +29,6 @@ from streaming.spark.settings import LATE_OPTIMIZATION, WORKER_DAEMON, is_local,
 if TYPE_CHECKING:
     import subprocess
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
     from pyspark.sql.streaming.query import StreamingQuery
 
@@ -83,6 +84,10 @@ WORKER_SOCKETS = {"spark.python.unix.domain.socket.dir": "/tmp"}  # noqa: S108 -
 that is longer than the name of a socket may be."""
 
 
+LONGEST_SOCKET_DIRECTORY = 60
+"""Characters of a path that leave room for the name of a socket, of 43 among at most 103."""
+
+
 def options(jars: Sequence[Path], parallelism: int, *, shows_ui: bool = False) -> dict[str, str]:
     """Settings for a local pipeline, under Spark's names; the arguments are those of `create`."""
     classpath = os.pathsep.join(map(str, jars))
@@ -93,10 +98,17 @@ def options(jars: Sequence[Path], parallelism: int, *, shows_ui: bool = False) -
         "spark.driver.extraClassPath": classpath,
         "spark.executor.extraClassPath": classpath,
         "spark.python.daemon.module": WORKER_DAEMON,
+        "spark.local.dir": tempfile.gettempdir(),
+        **worker_sockets(Path(tempfile.gettempdir())),
         "spark.hadoop.fs.file.impl": LOCAL_FILE_SYSTEM,
         "spark.sql.streaming.checkpointFileManagerClass": CHECKPOINT_FILE_MANAGER,
     }
     return common_options(parallelism) | own | ({} if shows_ui else NOTHING_SHOWN)
+
+
+def worker_sockets(directory: Path) -> dict[str, str]:
+    """Settings with which Spark's sockets are in a directory, if its path leaves room for names."""
+    return {} if len(str(directory)) <= LONGEST_SOCKET_DIRECTORY else WORKER_SOCKETS
 
 
 def checkpoint_options(directory: Path | str) -> dict[str, str]:
@@ -159,7 +171,9 @@ def default_jvm_options(settings: Mapping[str, str]) -> tuple[str, ...]:
     its CPU time. With thresholds ten times Java's, only what stays hot is compiled by it.
     """
     chosen = settings.get(EXTRA_JVM_OPTIONS, "")
-    common = (METASPACE, FREED_BY_LIBRARIES, *LATE_OPTIMIZATION)
+    # Java asks for no variable of the environment: its files would be among all processes'.
+    temporary = f"-Djava.io.tmpdir={tempfile.gettempdir()}"
+    common = (temporary, METASPACE, FREED_BY_LIBRARIES, *LATE_OPTIMIZATION)
     if re.search(r"-XX:\+Use\w+GC\b", chosen):
         return common
     return ("-XX:+UseSerialGC", *SHORT_LIVED_BATCHES, *HEAP_GIVEN_BACK, *common)

@@ -1,12 +1,22 @@
 """Directories of state: made where missing, and private."""
 
 import os
+import signal
 import stat
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
 
 import pytest
 
 from daemon.errors import ConfigurationError
-from daemon.paths import ensure_writable
+from daemon.paths import (
+    TEMPORARY_PREFIX,
+    ensure_writable,
+    own_temporary_directory,
+    remove_abandoned,
+)
 
 
 def mode(directory):
@@ -45,3 +55,86 @@ def test_a_file_in_its_place_is_named(tmp_path):
     (tmp_path / "state").touch()
     with pytest.raises(ConfigurationError, match=r"state_dir: .* there is a file of that name"):
         ensure_writable(tmp_path / "state", "state_dir", private=True)
+
+
+# Temporary directories, with real processes.
+
+USER = """
+import os, sys, tempfile
+from pathlib import Path
+from daemon.paths import own_temporary_directory
+with own_temporary_directory():
+    Path(tempfile.mkdtemp(), "file").touch()
+    print(os.environ["TMPDIR"], flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def temporary(tmp_path, monkeypatch):
+    """The temporary directory of this process and of those that it starts."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    return tmp_path
+
+
+@pytest.fixture
+def user(temporary):
+    """A process that has a temporary directory of its own, and that directory."""
+    command = (sys.executable, "-c", USER)
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout
+        yield process, Path(process.stdout.readline().strip())
+        process.kill()
+
+
+def test_a_process_has_its_temporary_files_in_a_directory_of_its_own(temporary, user):
+    _, directory = user
+    assert directory.parent == temporary
+    assert mode(directory) == 0o700
+    assert len(list(directory.glob("*/file"))) == 1
+
+
+def test_the_directory_of_a_process_that_was_killed_is_removed(user):
+    process, directory = user
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    remove_abandoned()
+    assert not directory.exists()
+
+
+def test_the_directory_of_a_process_that_lives_is_kept(user):
+    process, directory = user
+    remove_abandoned()
+    assert len(list(directory.glob("*/file"))) == 1
+    process.communicate("")
+    assert not directory.exists()
+
+
+def test_what_is_no_directory_of_a_process_is_kept(temporary):
+    others = temporary / "others"
+    others.mkdir()
+    (temporary / f"{TEMPORARY_PREFIX}link").symlink_to(others)
+    (temporary / f"{TEMPORARY_PREFIX}file").touch()
+    remove_abandoned()
+    assert len(list(temporary.iterdir())) == 3
+
+
+def test_a_directory_that_counted_as_abandoned_before_it_was_locked_is_made_again(
+    temporary, monkeypatch
+):
+    make, made = tempfile.mkdtemp, []
+
+    def swept_at_first(**options):
+        made.append(make(**options))
+        if len(made) == 1:
+            remove_abandoned()
+        return made[-1]
+
+    monkeypatch.setattr(tempfile, "mkdtemp", swept_at_first)
+    with own_temporary_directory() as directory:
+        assert len(made) == 2
+        assert str(directory) == tempfile.gettempdir() == made[1]
+    assert tempfile.gettempdir() == str(temporary)

@@ -1,7 +1,9 @@
 """Deaths of the pipeline's processes, one after the other, as by the kernel's OOM killer."""
 
 import os
+import re
 import signal
+import tempfile
 from collections.abc import Iterator, MutableMapping
 from pathlib import Path
 from typing import Any
@@ -41,8 +43,15 @@ def supervised(lw: Installation, tmp_path_factory: pytest.TempPathFactory) -> It
         state_dir=tmp_path_factory.mktemp("state"),
         pipeline=PipelineSection(spark=QUICK, answer_timeout=20.0),
     )
-    with Supervised(settings) as supervised:
-        yield supervised
+    with (
+        tempfile.TemporaryDirectory() as temporary,  # of a short path, since it holds sockets
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        patch.setenv("TMPDIR", temporary)
+        patch.setattr(tempfile, "tempdir", temporary)
+        with Supervised(settings) as supervised:
+            yield supervised
+        assert list(Path(temporary).iterdir()) == []
 
 
 def topic_of(lw: Installation) -> str:
@@ -91,6 +100,17 @@ def next_attempt(supervised: Supervised, hurry: float = 0.0) -> list[MutableMapp
     return logged
 
 
+def assert_one_temporary_directory(supervised: Supervised) -> None:
+    """Assert that an attempt has all of its temporary files in the only directory that is left."""
+    (directory,) = Path(tempfile.gettempdir()).iterdir()
+    found = {path.name.partition("-")[0] for path in directory.iterdir()}
+    assert {"artifacts", "blockmgr", "spark"} <= found
+    (jvm,) = supervised.pids(JVM)
+    maps = Path(f"/proc/{jvm}/maps").read_text()
+    unpacked = re.findall(r"/\S+/lib(?:rocksdb|lz4)\S*", maps)
+    assert {Path(library).parent for library in unpacked} == {directory}
+
+
 def assert_noticed_at_once(logged: list[MutableMapping[str, Any]]) -> None:
     """Assert that a death was noticed as such, and not by the silence after it."""
     assert [event for event in logged if event["event"] == "pipeline.silent"] == []
@@ -126,6 +146,7 @@ def test_a_killed_process_takes_its_jvm_along(lw: Installation, supervised: Supe
     for pid in former:
         assert not Path(f"/proc/{pid}").exists()
     lag_shows(lw, supervised, 4)
+    assert_one_temporary_directory(supervised)
 
 
 def test_a_jvm_that_stands_still_is_killed(lw: Installation, supervised: Supervised) -> None:
