@@ -15,7 +15,6 @@ import shlex
 import sys
 import tempfile
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JError
@@ -29,6 +28,7 @@ from streaming.spark.settings import LATE_OPTIMIZATION, WORKER_DAEMON, is_local,
 if TYPE_CHECKING:
     import subprocess
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from pyspark.sql.streaming.query import StreamingQuery
 
@@ -82,8 +82,6 @@ Without an interface, too, Spark keeps the plan's text and the figures of the la
 WORKER_SOCKETS = {"spark.python.unix.domain.socket.dir": "/tmp"}  # noqa: S108 - named at random
 """Where an executor's sockets are: a container of YARN has its own temporary directory at a path
 that is longer than the name of a socket may be."""
-
-
 LONGEST_SOCKET_DIRECTORY = 60
 """Characters of a path that leave room for the name of a socket, of 43 among at most 103."""
 
@@ -98,17 +96,17 @@ def options(jars: Sequence[Path], parallelism: int, *, shows_ui: bool = False) -
         "spark.driver.extraClassPath": classpath,
         "spark.executor.extraClassPath": classpath,
         "spark.python.daemon.module": WORKER_DAEMON,
-        "spark.local.dir": tempfile.gettempdir(),
-        **worker_sockets(Path(tempfile.gettempdir())),
         "spark.hadoop.fs.file.impl": LOCAL_FILE_SYSTEM,
         "spark.sql.streaming.checkpointFileManagerClass": CHECKPOINT_FILE_MANAGER,
     }
-    return common_options(parallelism) | own | ({} if shows_ui else NOTHING_SHOWN)
+    hidden = {} if shows_ui else NOTHING_SHOWN
+    return common_options(parallelism) | worker_sockets() | own | hidden
 
 
-def worker_sockets(directory: Path) -> dict[str, str]:
-    """Settings with which Spark's sockets are in a directory, if its path leaves room for names."""
-    return {} if len(str(directory)) <= LONGEST_SOCKET_DIRECTORY else WORKER_SOCKETS
+def worker_sockets() -> dict[str, str]:
+    """Settings with which Spark's sockets are among its temporary files, if names have room."""
+    has_room = len(tempfile.gettempdir()) <= LONGEST_SOCKET_DIRECTORY
+    return {} if has_room else WORKER_SOCKETS
 
 
 def checkpoint_options(directory: Path | str) -> dict[str, str]:
@@ -171,7 +169,8 @@ def default_jvm_options(settings: Mapping[str, str]) -> tuple[str, ...]:
     its CPU time. With thresholds ten times Java's, only what stays hot is compiled by it.
     """
     chosen = settings.get(EXTRA_JVM_OPTIONS, "")
-    # Java asks for no variable of the environment: its files would be among all processes'.
+    # Java asks for no variable of the environment: its files, and by default Spark's, would be
+    # among those of all processes.
     temporary = f"-Djava.io.tmpdir={tempfile.gettempdir()}"
     common = (temporary, METASPACE, FREED_BY_LIBRARIES, *LATE_OPTIMIZATION)
     if re.search(r"-XX:\+Use\w+GC\b", chosen):
