@@ -122,7 +122,7 @@ class Cluster:
             directory=home,
             nodes=(),
             settings=settings or {},
-            jvm_options=jvm_options,
+            jvm_options=(f"-Djava.io.tmpdir={home}", *jvm_options),
             _java=runtime,
             _jars=jars,
             _lock=_lock(home),
@@ -318,7 +318,7 @@ class Cluster:
         configuration = self._configured(node, self.nodes)
         recording = self._record_classes is not None
         options = (
-            (*class_data.recording_options(self._record_classes), *self._own_options())
+            (*class_data.recording_options(self._record_classes), *self.jvm_options)
             if self._record_classes is not None
             else self._options()
         )
@@ -338,11 +338,7 @@ class Cluster:
     def _options(self) -> tuple[str, ...]:
         """The options of the JVMs, with the class-data archive of the brokers if there is one."""
         archive = broker_archive(self._java, self._jars)
-        return (*class_data.options(archive), *self._own_options())
-
-    def _own_options(self) -> tuple[str, ...]:
-        """The options of the JVMs without those of class data."""
-        return (f"-Djava.io.tmpdir={self.directory}", *self.jvm_options)
+        return (*class_data.options(archive), *self.jvm_options)
 
     def _configured(self, node: Node, nodes: Sequence[Node]) -> Path:
         file = self._home(node.id) / "server.properties"
