@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 TEMPORARY_PREFIX = "levelwind-pipeline-"
-"""Beginning of the names of temporary directories; a process of Spark's may have one each."""
+"""Beginning of the names of temporary directories, one for each process of a pipeline."""
 
 PRIVATE_MODE = 0o700
 OTHERS = stat.S_IRWXG | stat.S_IRWXO
@@ -57,9 +57,10 @@ def ensure_writable(directory: Path, setting: str, *, private: bool = False) -> 
 def own_temporary_directory() -> Iterator[Path]:
     """Have this process and its children put their temporary files into a directory of its own.
 
-    The lock on the directory ends with the process, however that ends, so that whoever calls
-    `remove_abandoned` later can tell that nobody uses the directory any more.
+    The lock on the directory ends with the process, however that ends: the next process that has
+    such a directory removes those without a lock.
     """
+    remove_abandoned()
     former = tempfile.gettempdir()
     directory, lock = _locked_directory()
     os.environ["TMPDIR"] = tempfile.tempdir = str(directory)

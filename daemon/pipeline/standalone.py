@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from daemon.errors import PipelineFailedError
-from daemon.paths import ensure_writable, own_temporary_directory, remove_abandoned
+from daemon.paths import ensure_writable, own_temporary_directory
 from daemon.pipeline import process
 from daemon.pipeline.order import PipelineOrder
 from daemon.pipeline.signs_of_life import CountedSigns, SignCounts, SignsOfLife
@@ -55,18 +55,13 @@ class Shipping:
     and gets levelwind's own packages as a zip file."""
 
 
+@own_temporary_directory()
 def run(settings: Settings, shipping: Shipping) -> int:
     """Run the pipeline until it ends; the end has been logged. Returns the exit code.
 
     Raises:
         PipelineFailedError: the jars or the archive are missing.
     """
-    remove_abandoned()
-    with own_temporary_directory():
-        return _run(settings, shipping)
-
-
-def _run(settings: Settings, shipping: Shipping) -> int:
     submitted = is_submitted()
     spark = dict(settings.pipeline.spark)
     if shipping.master is not None:

@@ -153,7 +153,6 @@ class PipelineChild:
                 log.warning("pipeline.quiet", restart_after=self._answer_timeout)
             return
         self._running = None
-        remove_abandoned()
         self._attempts = self._attempts.after_death(now)
         attempt = len(self._attempts.died)
         if self._attempts.exhausted:
@@ -169,7 +168,6 @@ class PipelineChild:
 
     def _start(self, now: float) -> None:
         log.info("pipeline.starting", attempt=len(self._attempts.died) + 1)
-        remove_abandoned()  # what a former daemon left that was killed with its pipeline
         command = [*self._command, str(self._file)]
         child = guard.start(command, grace=STOP_SECONDS, output=subprocess.PIPE)
         signs = SignsOfLife.of_start(
@@ -193,7 +191,7 @@ class PipelineChild:
         if self._running is not None:
             self._running.child.stop()
             self._running = None
-            remove_abandoned()
+        remove_abandoned()
 
 
 class OnSign(Protocol):
