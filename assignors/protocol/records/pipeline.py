@@ -114,10 +114,14 @@ class LagRecord:
 
     @property
     def to_read(self) -> tuple[int, ...]:
-        """Records of each partition for a group that reads all: the lag, and what nobody claims."""
+        """Records of each partition for a group that reads all: the lag, and what nobody claims.
+
+        Of a partition that nobody claims the lag is 0: the larger of the two is their sum, and has
+        the bound of either whoever wrote the record.
+        """
         if self.unclaimed is None:
             return self.lag
-        return tuple([a + max(b, 0) for a, b in zip(self.lag, self.unclaimed, strict=True)])
+        return tuple(map(max, self.lag, self.unclaimed))
 
     @property
     def unclaimed_partitions(self) -> list[int]:

@@ -816,6 +816,15 @@ def test_a_lag_record_that_names_a_partition_it_does_not_have_is_refused(name):
     assert read == r.Rejection(f"{name}: a partition that is not in the other lists")
 
 
+@given(lag_records())
+def test_what_is_to_be_read_has_the_bound_of_one_lag(record):
+    """A plan counts what nobody claims as lag; no writer may bring it above what a plan takes."""
+    claimed = record.unclaimed or (-1,) * len(record.lag)
+    for records, lag, unclaimed in zip(record.to_read, record.lag, claimed, strict=True):
+        assert 0 <= records < 2**63
+        assert records == (lag if unclaimed < 0 else unclaimed if lag == 0 else max(lag, unclaimed))
+
+
 @pytest.mark.parametrize(
     ("subject", "setting", "reason"),
     [
