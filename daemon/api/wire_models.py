@@ -59,7 +59,10 @@ class GroupSummary(Document):
     topics: Count
     partitions: Count
     unclaimed: Count = Field(description="Partitions that nobody claims.")
-    lag: Count | None = Field(description="Records behind; null before the first sample.")
+    lag: Count | None = Field(
+        description="Records behind, over the partitions whose lag is known; null where none is."
+    )
+    unknown: Count = Field(description="Partitions whose lag is not known, and is in no sum.")
     lag_at: Milliseconds | None
     longest_wait_seconds: float | None = Field(
         description="Longest time for which a record has been waiting."
@@ -111,6 +114,7 @@ class MemberDocument(Document):
     capacity: float | None
     partitions: Count
     lag: Count | None
+    unknown: Count = Field(description="Its partitions whose lag is not known.")
     load_seconds: float | None
     speed: float | None
     pending: dict[str, str] = Field(description="Partitions that it waits for, by topic.")
@@ -125,11 +129,11 @@ class TopicOfGroup(Document):
     topic: str
     partitions: Count
     at: Milliseconds
-    total_lag: Count
+    total_lag: Count | None
     longest_wait_seconds: float | None
     committed: list[Count | None]
     end: list[Count | None]
-    lag: list[Count]
+    lag: list[Count | None] = Field(description="Null where the lag is not known.")
     seconds: list[float | None] | None
     rate: list[float | None] | None
     owner: list[int] = Field(description="Index in `member`; -1 without an owner.")
@@ -138,6 +142,7 @@ class TopicOfGroup(Document):
     racks: list[Count] = Field(description="Index in `rack_sets`.")
     moving: list[Count] = Field(description="Partitions that are being handed over.")
     unclaimed: list[Count] = Field(description="Partitions that nobody claims.")
+    unknown: list[Count] = Field(description="Partitions whose lag is not known.")
     upper_bound: list[Count] = Field(description="Partitions whose lag is an upper bound.")
 
 

@@ -6,6 +6,7 @@ load.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
@@ -59,12 +60,18 @@ def current_lags(
 class GroupLag:
     """The lag of a group and of its members."""
 
-    total: int
-    """Records behind, over all partitions, owned or not."""
+    total: int | None
+    """Records behind, over all partitions whose lag is known, owned or not; None where that of no
+    partition is."""
+    unknown: int
+    """Partitions whose lag is not known, which is in no sum: without a sample though somebody owns
+    them, or with one that does not say it. They weigh nothing in loads."""
     oldest_at: int | None
     """Time of the oldest sample, milliseconds since the epoch; None without a sample."""
-    members: Mapping[str, int]
-    """Records behind of each member, by instance."""
+    members: Mapping[str, int | None]
+    """Records behind of each member, by instance, as `total` counts them."""
+    unknown_of: Mapping[str, int]
+    """The partitions of each member whose lag is not known, by instance; it has none: missing."""
     loads: Mapping[str, float]
     """Load of each member in seconds, by instance."""
     capacities: Mapping[str, float]
@@ -85,7 +92,8 @@ class GroupLag:
     @property
     def largest_share(self) -> float | None:
         """The largest member's share of the group's lag; None without lag or members."""
-        return max(self.members.values()) / self.total if self.members and self.total else None
+        most = max((lag for lag in self.members.values() if lag is not None), default=None)
+        return most / self.total if most is not None and self.total else None
 
 
 def group_lag(
@@ -103,6 +111,7 @@ def group_lag(
         speeds: learned records per second of the members, by instance.
     """
     index = {instance: number for number, instance in enumerate(capacity)}
+    unsaid, unsampled = _unknown(lags, owners)
     rows = [
         (record.lag[number], rate, index.get(owners.get((topic, number), ""), -1))
         for topic, record in lags.items()
@@ -125,14 +134,33 @@ def group_lag(
             lag, rate, owner, capacities.records_per_second, assumed=capacities.assumed
         )
         loads = load_seconds(behind, arriving, capacities.records_per_second, drain.horizon)
+    unknown_of = Counter(owners[each] for each in (*unsaid, *unsampled) if each in owners)
+    owned_by = Counter(owners.values()) if unknown_of else unknown_of
     return GroupLag(
-        total=sum(sum(record.lag) for record in lags.values()),
+        # A partition whose lag is not known has 0 in its column.
+        total=sum(sum(record.lag) for record in lags.values()) if len(rows) > len(unsaid) else None,
+        unknown=len(unsaid) + len(unsampled),
         oldest_at=min((record.at for record in lags.values()), default=None),
-        members=dict(zip(index, map(int, behind), strict=True)),
+        members={
+            instance: None if 0 < unknown_of[instance] == owned_by[instance] else int(records)
+            for instance, records in zip(index, behind, strict=True)
+        },
+        unknown_of=unknown_of,
         loads=dict(zip(index, loads.tolist(), strict=True)),
         capacities=dict(zip(index, capacities.records_per_second.tolist(), strict=True)),
         drain=drain,
     )
+
+
+def _unknown(
+    lags: Mapping[str, LagRecord], owners: Mapping[TopicPartition, str]
+) -> tuple[list[TopicPartition], list[TopicPartition]]:
+    """Partitions whose sample does not say their lag, and owned ones without a sample."""
+    unsaid = [
+        (topic, number) for topic, record in lags.items() for number in record.unknown_partitions
+    ]
+    sampled = {topic: len(record.lag) for topic, record in lags.items()}
+    return unsaid, [each for each in owners if each[1] >= sampled.get(each[0], 0)]
 
 
 def known_speeds(lag: GroupLag) -> Mapping[str, float]:

@@ -178,7 +178,8 @@ class Scene:
         lags = {
             (topic, number): lag
             for topic, record in (view.current_lags() if view else {}).items()
-            for number, lag in enumerate(record.lag)
+            for number, lag in enumerate(record.known_lag)
+            if lag is not None
         }
         delays = [delay for worker in workers for delay in worker.recent_delays()]
         return Pane(

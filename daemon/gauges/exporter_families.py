@@ -2,12 +2,12 @@
 
 One series a group and topic: sums of lag and offsets, and the longest wait. Where partitions are
 shown there is one a partition instead, with the label `partition`, so that dashboards that sum by
-group and topic show the same either way.
+group and topic show the same either way. What is not known has no series, and no part in a sum.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from prometheus_client.core import GaugeMetricFamily
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from assignors.protocol.records import LagRecord
     from daemon.gauges.group_figures import TopicFigures
+
+_Figure = TypeVar("_Figure", int, float)
 
 GROUP = ("cluster_name", "group")
 PARTITION = ("partition", "consumer_id")
@@ -64,49 +66,58 @@ class ExporterFamilies:
         if not topics:
             return
         labels = [self._cluster, group]
-        self._sum.add_metric(labels, sum(figures.lag for figures in topics))
-        self._max.add_metric(labels, max(figures.largest_lag for figures in topics))
-        waits = [figures.seconds for figures in topics if figures.seconds is not None]
-        if waits:
-            self._max_seconds.add_metric(labels, max(waits))
+        lags = _known(figures.lag for figures in topics)
+        _add(self._sum, labels, sum(lags) if lags else None)
+        largest = _known(figures.largest_lag for figures in topics)
+        _add(self._max, labels, max(largest, default=None))
+        waits = _known(figures.seconds for figures in topics)
+        _add(self._max_seconds, labels, max(waits, default=None))
         for figures in topics:
             topic = [*labels, figures.topic]
-            self._topic_sum.add_metric(topic, figures.lag)
+            _add(self._topic_sum, topic, figures.lag)
             if figures.record is not None and self._partitions:
                 self._add_partitions(topic, figures.record)
             else:
-                self._lag.add_metric(topic, figures.lag)
-                self._offset.add_metric(topic, figures.committed)
-                if figures.seconds is not None:
-                    self._seconds.add_metric(topic, figures.seconds)
+                _add(self._lag, topic, figures.lag)
+                _add(self._offset, topic, figures.committed)
+                _add(self._seconds, topic, figures.seconds)
             known = self._ends.get(figures.topic)
             if known is None or known.at < figures.at:
                 self._ends[figures.topic] = figures
 
     def _add_partitions(self, topic: list[str], record: LagRecord) -> None:
-        for number, lag in enumerate(record.lag):
+        waits = record.known_seconds
+        for number, lag in enumerate(record.known_lag):
             owner = record.owner[number] if record.owner is not None else -1
             labels = [*topic, str(number), record.members[owner] if owner >= 0 else ""]
-            self._lag.add_metric(labels, lag)
-            if record.committed[number] >= 0:
-                self._offset.add_metric(labels, record.committed[number])
-            wait = record.seconds[number] if record.seconds is not None else None
-            if wait is not None:
-                self._seconds.add_metric(labels, wait)
+            committed = record.committed[number]
+            _add(self._lag, labels, lag)
+            _add(self._offset, labels, committed if committed >= 0 else None)
+            _add(self._seconds, labels, None if waits is None else waits[number])
 
     def families(self) -> Iterator[Metric]:
         """Yield all families."""
         for topic, figures in sorted(self._ends.items()):
             for labels, end in self._ends_of(topic, figures):
-                self._end.add_metric([self._cluster, *labels], end)
+                _add(self._end, [self._cluster, *labels], end)
         yield from (self._lag, self._seconds, self._offset, self._topic_sum)
         yield from (self._sum, self._max, self._max_seconds, self._end)
 
-    def _ends_of(self, topic: str, figures: TopicFigures) -> Iterable[tuple[list[str], int]]:
+    def _ends_of(self, topic: str, figures: TopicFigures) -> Iterable[tuple[list[str], int | None]]:
         if figures.record is None or not self._partitions:
             return [([topic], figures.end)]
         ends = enumerate(figures.record.end)
         return [([topic, str(number)], end) for number, end in ends if end >= 0]
+
+
+def _known(figures: Iterable[_Figure | None]) -> list[_Figure]:
+    return [figure for figure in figures if figure is not None]
+
+
+def _add(family: GaugeMetricFamily, labels: Sequence[str], figure: float | None) -> None:
+    """Add a series, if its figure is known."""
+    if figure is not None:
+        family.add_metric(labels, figure)
 
 
 def _gauge(name: str, text: str, labels: tuple[str, ...]) -> GaugeMetricFamily:

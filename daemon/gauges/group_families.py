@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from daemon.gauges.group_figures import GroupFigures
 
 GROUP_TEXTS: Mapping[str, str] = {
-    "lag_records": "Records behind, over all partitions of the group.",
+    "lag_records": "Records behind, over the partitions of the group whose lag is known.",
+    "unknown_partitions": "Partitions whose lag is not known, and is in no sum.",
     "unclaimed_partitions": "Partitions without a commit, an owner and a plan in topics that the "
     "group reads: no lag.",
     "upper_bound_partitions": "Partitions whose lag may count control records and aborted records.",
@@ -76,7 +77,8 @@ def families(
             if value is not None:
                 of_group[name].add_metric([group.name], value)
         for topic in figures.topics:
-            topic_lag.add_metric([group.name, topic.topic], topic.lag)
+            if topic.lag is not None:
+                topic_lag.add_metric([group.name, topic.topic], topic.lag)
         for kind, ratio in figures.crossing._asdict().items():
             if ratio is not None:
                 crossing.add_metric([group.name, kind], ratio)
@@ -96,7 +98,8 @@ def _values(
     sampled = bool(figures.topics)
     planned = bool(group.live or group.plan)
     return {
-        "lag_records": lag.total if sampled else None,
+        "lag_records": lag.total,
+        "unknown_partitions": lag.unknown if sampled or lag.unknown else None,
         "unclaimed_partitions": figures.unclaimed if sampled else None,
         "upper_bound_partitions": figures.bounded if sampled else None,
         "lag_age_seconds": None if lag.oldest_at is None else max(now - lag.oldest_at / 1000, 0.0),
@@ -106,7 +109,7 @@ def _values(
         "best_drain_seconds": drain.best if drain and drain.mean else None,
         "horizon_seconds": drain.horizon if drain and drain.mean else None,
         "utilisation_ratio": drain.utilisation if drain and drain.arrivals else None,
-        "members_wanted": wanted.wanted if sampled else None,
+        "members_wanted": None if figures.needed is None else wanted.wanted,
         "members": figures.members if planned else None,
         "pending_handover": float(not group.ledger.settled) if planned else None,
     }

@@ -15,7 +15,7 @@ from daemon.control.snapshot import current_lags, group_lag
 from daemon.control.watched.lag_owners import EQUAL_CAPACITY, member_racks_in, owners_in
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from assignors.problem.columns import Floats
     from assignors.protocol.partition_ranges import TopicPartition
@@ -33,15 +33,15 @@ class TopicFigures:
     topic: str
     at: int
     """Time of the sample in milliseconds since the epoch."""
-    lag: int
-    """Records behind, over all partitions."""
-    largest_lag: int
-    """Records behind in the partition that is furthest behind."""
+    lag: int | None
+    """Records behind, over the partitions whose lag is known; None where that of none is."""
+    largest_lag: int | None
+    """Records behind in that partition of these that is furthest behind."""
     seconds: float | None
     """Seconds for which the next record has been waiting, at most; None where not known."""
-    committed: int
+    committed: int | None
     """Sum of the committed offsets; partitions without a commit are left out."""
-    end: int
+    end: int | None
     """Sum of the ends; partitions whose end is not known are left out."""
     record: LagRecord | None
     """The sample itself, where its partitions are shown; else None."""
@@ -49,16 +49,23 @@ class TopicFigures:
     @classmethod
     def of(cls, record: LagRecord, *, keep: bool) -> TopicFigures:
         """Add up a sample; keep it if its partitions are shown."""
+        known = [lag for lag in record.known_lag if lag is not None]
         return cls(
             topic=record.topic,
             at=record.at,
-            lag=sum(record.lag),
-            largest_lag=max(record.lag, default=0),
+            lag=sum(known) if known else None,
+            largest_lag=max(known, default=None),
             seconds=record.longest_wait,
-            committed=sum(offset for offset in record.committed if offset >= 0),
-            end=sum(offset for offset in record.end if offset >= 0),
+            committed=_sum_of_offsets(record.committed),
+            end=_sum_of_offsets(record.end),
             record=record if keep else None,
         )
+
+
+def _sum_of_offsets(offsets: Sequence[int]) -> int | None:
+    """Sum of the offsets that are known; None where none is."""
+    known = [offset for offset in offsets if offset >= 0]
+    return sum(known) if known else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,8 +83,9 @@ class GroupFigures:
     """Live members, or those that own partitions if they subscribe."""
     speed: float | None
     """Records per second of a member, on average; None while none is known."""
-    needed: int
-    """Members that the group needs by this sample; see `members_needed`."""
+    needed: int | None
+    """Members that the group needs by this sample; see `members_needed`. None where the lag of no
+    partition is known."""
 
 
 def figures_of(
@@ -111,7 +119,9 @@ def figures_of(
         crossing=cross_rack_shares(owners, racks, state.topics, state.brokers),
         members=members,
         speed=speed,
-        needed=members_needed(behind, rate, members, speed, scaling),
+        needed=None
+        if lag.total is None
+        else members_needed(behind, rate, members, speed, scaling, unknown=lag.unknown),
     )
 
 

@@ -99,7 +99,7 @@ class GroupGauges:
         with self._lock:
             entry = self._entry(group, state, self._cached.get(name), self._clock())
             self._cached[name] = entry
-        return entry.wanted.wanted if entry.figures.topics else None
+        return entry.wanted.wanted if entry.figures.needed is not None else None
 
     def _entry(
         self, group: ManagedGroup, state: ControlState, former: _Cached | None, now: float
@@ -112,7 +112,7 @@ class GroupGauges:
             last_speed = former.figures.speed if former else None
             figures = figures_of(group, state, scaling, last_speed=last_speed, keep=self.partitions)
         wanted = former.wanted if former else MembersWanted()
-        if figures.topics:
+        if figures.needed is not None:
             wanted = wanted.after(
                 figures.needed, members=figures.members, settings=scaling, now=now
             )

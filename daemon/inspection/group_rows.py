@@ -11,9 +11,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from assignors.protocol.partition_ranges import TopicPartition
-    from assignors.protocol.records import LagRecord
+    from assignors.protocol.records import EndKind, LagRecord
     from daemon.inspection.group_view import GroupView
     from daemon.proxy.wire.group_requests import DescribedMember
+
+
+END_TEXTS: Mapping[EndKind, str] = {"stable": "stable offset", "high": "high watermark"}
+"""What a lag record's `end` is, by its kind."""
 
 
 def group_json(
@@ -61,6 +65,7 @@ def managed_member_rows(view: GroupView) -> list[dict[str, object]]:
             "acked_epoch": announced.acked_epoch if announced else None,
             "member_epoch": record.member_epoch,
             "lag": measured.members.get(instance),
+            "unknown": measured.unknown_of.get(instance, 0),
             "load_seconds": measured.loads.get(instance),
             "speed": speeds.get(instance),
         }
@@ -81,6 +86,7 @@ def watched_member_rows(view: GroupView) -> list[dict[str, object]]:
             "owned": _texts(owned.get(instance)),
             "planned": None if planned is None else _texts(planned.get(instance)),
             "lag": measured.members.get(instance),
+            "unknown": measured.unknown_of.get(instance, 0),
             "load_seconds": measured.loads.get(instance),
             "speed": speeds.get(instance),
         }
@@ -110,24 +116,31 @@ def partition_rows(view: GroupView) -> list[dict[str, object]]:
             **({} if planned is None else {"planned": planned.get((topic, number))}),
             "committed": record.committed[number] if record.committed[number] >= 0 else None,
             "end": record.end[number] if record.end[number] >= 0 else None,
-            "lag": record.lag[number],
+            "lag": lags[number],
             "note": lag_note(record, number),
             "racks": list(record.racks[number]),
             "at": record.at,
         }
         for topic, record in sorted(view.current_lags().items())
-        for number in range(len(record.lag))
+        for lags in (record.known_lag,)
+        for number in range(len(lags))
     ]
 
 
 def lag_note(record: LagRecord, number: int) -> str | None:
     """What is to be known beside the lag of a partition; None: nothing."""
+    unread = record.end[number] < 0
     if record.unclaimed is not None and record.unclaimed[number] >= 0:
-        return f"unclaimed: {record.unclaimed[number]:,} records by the reset policy"
+        waiting = "not known" if unread else f"{record.unclaimed[number]:,} records"
+        return f"unclaimed: {waiting} by the reset policy"
     if number in record.reset:
         return "commit beyond the log: by the reset policy"
+    if unread:
+        return "not known: the log end could not be read"
+    if number in record.unknown_partitions:
+        return "not known: the log end was last read before the commit"
     if number in record.stale:
-        return "sample older than the commit"
+        return f"commit beyond the {END_TEXTS[record.end_kind]} of the sample"
     if record.committed[number] < 0 and record.lag[number]:
         return "no commit: by the reset policy"
     return "upper bound: may count aborted records" if number in record.lag_upper_bound else None

@@ -84,8 +84,8 @@ class GroupView:
         return not self.assigned and not self.members
 
     @property
-    def lag(self) -> int:
-        """Records that the group still has to read, over all partitions."""
+    def lag(self) -> int | None:
+        """Records that the group still has to read; see `GroupLag.total`."""
         return self.measured().total
 
     @property
@@ -175,7 +175,7 @@ class GroupView:
         as_planned = sum(owners.get(partition) == member for partition, member in planned.items())
         return {"partitions": len(planned), "as_planned": as_planned}
 
-    def member_lags(self) -> Mapping[str, int]:
+    def member_lags(self) -> Mapping[str, int | None]:
         """Records that each active member still has to read, by instance."""
         return self.measured().members
 
@@ -186,7 +186,7 @@ class GroupView:
 
     def summary(self) -> dict[str, object]:
         """One line of `levelwind groups`, by column."""
-        lags, measured = self.current_lags(), self.measured()
+        measured = self.measured()
         return {
             "group": self.name,
             "mode": self.plan.mode if self.plan else "watched",
@@ -194,7 +194,8 @@ class GroupView:
             "group_epoch": self.plan.group_epoch if self.plan else None,
             "members": len(measured.members),
             "topics": sorted(self.lags),
-            "lag": measured.total if lags else None,  # no sample yet
+            "lag": measured.total,
+            "unknown": measured.unknown,
             "drain_seconds": measured.drain_seconds,
             "skew": measured.skew,
             "planned": self.planned_figures(),

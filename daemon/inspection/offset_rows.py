@@ -124,7 +124,7 @@ def _row(
     rack: str | None,
 ) -> OffsetRow:
     committed, end = record.committed[number], record.end[number]
-    seconds = None if record.seconds is None else record.seconds[number]
+    seconds = None if record.known_seconds is None else record.known_seconds[number]
     local = None
     if owner is not None and rack is not None and record.racks[number]:
         local = rack in record.racks[number]
@@ -134,7 +134,7 @@ def _row(
         partition=number,
         current_offset=committed if committed >= 0 else None,
         log_end_offset=end if end >= 0 else None,
-        lag=record.lag[number],
+        lag=record.known_lag[number],
         consumer_id=consumer.consumer_id if consumer else owner,
         host=consumer.host if consumer else None,
         client_id=consumer.client_id if consumer else None,

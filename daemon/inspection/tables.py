@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from assignors.problem.drain import DrainFigures
+    from daemon.control.snapshot import GroupLag
     from daemon.inspection.group_view import GroupView
     from daemon.proxy.wire.group_requests import DescribedMember
 
@@ -73,7 +74,10 @@ def load_lines(drain: DrainFigures | None) -> Iterator[str]:
 
 def print_groups(views: Iterable[GroupView]) -> None:
     """Print the groups, the one with the largest lag first."""
-    rows = [(view, view.summary()) for view in sorted(views, key=lambda v: (-v.lag, v.name))]
+    rows = sorted(
+        ((view, view.summary()) for view in views),
+        key=lambda row: (*_largest_first(row[1]["lag"], row[1]["unknown"]), row[0].name),
+    )
     planned = any(row["planned"] for _, row in rows)
     table = borderless_table(
         ("GROUP", False),
@@ -96,7 +100,7 @@ def print_groups(views: Iterable[GroupView]) -> None:
             str(row["group_epoch"] or "-"),
             str(row["members"]),
             str(len(view.lags)),
-            f"{view.lag:,}" if view.current_lags() else "-",
+            lag_text(row["lag"], row["unknown"]),
             seconds_text(row["drain_seconds"]),
             "-" if view.skew is None else f"{view.skew:.2f}",
             *([_planned_text(row["planned"])] if planned else []),
@@ -127,13 +131,9 @@ def print_group(
     from rich.text import Text  # noqa: PLC0415 - see daemon.console
 
     console = stdout_console()
-    lag = (
-        f"lag {view.lag:,}  skew {figure_text(view.skew)}"
-        if view.current_lags()
-        else "lag not known yet"
-    )
-    console.print(Text(view.name, style="bold").append(f"  {lag}", "not bold"))
-    for line in load_lines(view.measured().drain):
+    measured = view.measured()
+    console.print(Text(view.name, style="bold").append(f"  {_lag_line(measured)}", "not bold"))
+    for line in load_lines(measured.drain):
         console.print(line, soft_wrap=True)
     if view.plan:
         plan = view.plan
@@ -152,12 +152,12 @@ def print_group(
         if view.leader_only_brokers and (plan.after or {}).get("cross_rack") is not None:
             brokers = ", ".join(map(str, view.leader_only_brokers))
             effective = view.cross_rack().effective
-            measured = (
+            in_effect = (
                 "" if effective is None else f"; in effect it is {figure_text(effective)} now"
             )
             console.print(
                 "  cross_rack is nominal: consumers fetch from leaders alone, since brokers"
-                f" {brokers} have no replica.selector.class{measured}",
+                f" {brokers} have no replica.selector.class{in_effect}",
                 soft_wrap=True,
             )
         for line in plan.certificate.summary if plan.certificate else ():
@@ -217,7 +217,7 @@ def _member_table(view: GroupView) -> Table:
             str(row["rack"] or "-"),
             *([] if watched else [str(row["state"])]),
             *(_ranges_text(row[part]) for part in parts),
-            f"{row['lag'] or 0:,}",
+            lag_text(row["lag"], row["unknown"]),
             seconds_text(row["load_seconds"]),
             f"{speed:,.0f}/s" if isinstance(speed, float) else "-",
         )
@@ -242,6 +242,27 @@ def _partition_table(
 
 def _racks_text(racks: object) -> str:
     return ",".join(racks) if isinstance(racks, list) and racks else "-"
+
+
+def _lag_line(measured: GroupLag) -> str:
+    if measured.total is None:
+        return "lag not known yet"
+    lag = f"lag {lag_text(measured.total, measured.unknown)}"
+    if measured.unknown:
+        lag += f" (that of {measured.unknown:,} of its partitions is not known)"
+    return f"{lag}  skew {figure_text(measured.skew)}"
+
+
+def _largest_first(lag: object, unknown: object) -> tuple[bool, int, bool]:
+    """The key that sorts by lag: the largest first, what is not known last."""
+    return not isinstance(lag, int), -lag if isinstance(lag, int) else 0, not unknown
+
+
+def lag_text(lag: object, unknown: object) -> str:
+    """Records behind; - where nothing is known, and ≥ before a sum that is partial."""
+    if not isinstance(lag, int):
+        return "-"
+    return f"≥{lag:,}" if unknown else f"{lag:,}"
 
 
 def figure_text(value: float | None) -> str:

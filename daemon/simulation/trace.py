@@ -96,7 +96,9 @@ class _TraceReader:
         if self.group is not None and record.group != self.group:
             return
         times = record.end_read_at or (record.at,) * len(record.end)
-        for partition, (at, end, lag) in enumerate(zip(times, record.end, record.lag, strict=True)):
+        for partition, (at, end, lag) in enumerate(
+            zip(times, record.end, record.known_lag, strict=True)
+        ):
             if NEVER not in {at, end}:
                 self.sample(at, record.topic, partition, end, lag)
         if any(record.racks):

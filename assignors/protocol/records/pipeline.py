@@ -55,7 +55,7 @@ class LagRecord:
     end: tuple[int, ...]
     """End of each partition, as `end_kind` defines it; -1 where unknown."""
     lag: tuple[int, ...]
-    """Offsets between the commit and the end of each partition."""
+    """Offsets between the commit and the end of each partition; 0 also where it is not known."""
     lag_upper_bound: tuple[int, ...] = ()
     """Partitions whose lag may count offsets without a record: control or aborted records."""
     lost: tuple[int, ...]
@@ -129,9 +129,37 @@ class LagRecord:
         return [number for number, records in enumerate(self.unclaimed or ()) if records >= 0]
 
     @property
+    def unknown_partitions(self) -> frozenset[int]:
+        """Partitions whose lag is not known, although `lag` holds 0.
+
+        Either the end was never read, or the commit lies beyond an end that is older than the
+        sample. What nobody claims is no lag, known or not.
+        """
+        if not self.stale and min(self.end, default=0) >= 0:
+            return frozenset()
+        read_at = self.end_read_at
+        unread = {number for number, end in enumerate(self.end) if end < 0}
+        late = {n for n in self.stale if read_at is not None and read_at[n] != self.at}
+        return frozenset((unread | late).difference(self.unclaimed_partitions))
+
+    @property
+    def known_lag(self) -> tuple[int | None, ...]:
+        """The lag of each partition; None where it is not known."""
+        if not (unknown := self.unknown_partitions):
+            return self.lag
+        return tuple([None if n in unknown else records for n, records in enumerate(self.lag)])
+
+    @property
+    def known_seconds(self) -> OptionalFloats | None:
+        """`seconds`, with None where the lag is not known."""
+        if self.seconds is None or not (unknown := self.unknown_partitions):
+            return self.seconds
+        return tuple([None if n in unknown else wait for n, wait in enumerate(self.seconds)])
+
+    @property
     def longest_wait(self) -> float | None:
-        """Largest of `seconds`; None where none is known."""
-        return max((wait for wait in self.seconds or () if wait is not None), default=None)
+        """Largest of the waits that are known; None where none is."""
+        return max((wait for wait in self.known_seconds or () if wait is not None), default=None)
 
     def value(self) -> dict[str, object]:
         figures = {"rate": self.rate, "velocity": self.velocity, "seconds": self.seconds}

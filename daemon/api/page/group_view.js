@@ -1,8 +1,8 @@
 // One group: lag and time to drain over time, its matrix, partitions, topics, members and plan.
 
 import { badge, h, put, setText, tabs, tile } from "./dom.js";
-import { ago, count, dateAndTime, DASH, duration, figure, percent, short, whole } from "./format.js";
-import { LineChart } from "./line_chart.js";
+import { ago, atLeast, count, dateAndTime, DASH, duration, figure, percent, short, whole } from "./format.js";
+import { LineChart, upToNow } from "./line_chart.js";
 import { ALIGNED_UP_TO, Matrix } from "./matrix.js";
 import { certificateOf, scoresOf } from "./plan_parts.js";
 import { groupPath, read, store } from "./store.js";
@@ -30,7 +30,7 @@ const PARTITION_COLUMNS = [
 const TOPIC_COLUMNS = [
   column("topic", "Topic", "minmax(10rem, 2fr)", (row) => row.topic, (row) => row.topic, false),
   column("partitions", "Partitions", "7rem", (row) => row.partitions, (row) => whole(row.partitions)),
-  column("lag", "Lag", "8rem", (row) => row.lag, (row) => whole(row.lag)),
+  column("lag", "Lag", "8rem", (row) => row.lag, (row) => atLeast(whole, row.lag, row.unknown)),
   column("share", "Share of the lag", "9rem", (row) => row.share, (row) => percent(row.share)),
   column("wait", "Longest wait", "8rem", (row) => row.wait, (row) => duration(row.wait)),
   column("rate", "Records/s", "7rem", (row) => row.rate, (row) => short(row.rate)),
@@ -40,7 +40,7 @@ const MEMBER_COLUMNS = [
   column("state", "State", "6rem", (row) => row.state, (row) => row.state, false),
   column("rack", "Rack", "6rem", (row) => row.rack, (row) => row.rack ?? DASH, false),
   column("partitions", "Partitions", "6.5rem", (row) => row.partitions, (row) => whole(row.partitions)),
-  column("lag", "Lag", "7rem", (row) => row.lag, (row) => whole(row.lag)),
+  column("lag", "Lag", "7rem", (row) => row.lag, (row) => atLeast(whole, row.lag, row.unknown)),
   column("load", "Time to drain", "8rem", (row) => row.load_seconds, (row) => duration(row.load_seconds)),
   column("speed", "Speed, records/s", "9rem", (row) => row.speed, (row) => short(row.speed)),
   column("crossing", "Cross-rack", "7rem", (row) => row.crossing, (row) => whole(row.crossing)),
@@ -67,7 +67,7 @@ function partitionRows(group) {
 function topicRows(group) {
   return group.topic.map((topic) => ({
     key: topic.topic, topic: topic.topic, partitions: topic.partitions, lag: topic.total_lag,
-    share: group.lag ? topic.total_lag / group.lag : null, wait: topic.longest_wait_seconds,
+    unknown: topic.unknown.length, share: group.lag && topic.total_lag !== null ? topic.total_lag / group.lag : null, wait: topic.longest_wait_seconds,
     rate: topic.rate ? topic.rate.reduce((sum, value) => sum + (value ?? 0), 0) : null,
   }));
 }
@@ -87,6 +87,7 @@ export class GroupView {
     this.name = name;
     this.title = name;
     this.group = null;
+    this.history = { at: [], lag: [], drain_seconds: [] };
     this.reading = false;
     this.stale = true;
     this.tab = "matrix";
@@ -152,10 +153,16 @@ export class GroupView {
   async readHistory() {
     try {
       const document = await read(`history/${groupPath(this.name)}`);
-      const points = document.groups[this.name];
-      this.lagChart.show(document.at, points.lag);
-      this.drainChart.show(document.at, points.drain_seconds);
+      this.history = { at: document.at, ...document.groups[this.name] };
+      this.showCharts();
     } catch { /* the next point comes in ten seconds; what is wrong is shown by refresh */ }
+  }
+
+  showCharts() {
+    if (!this.group) return;
+    const { at, lag, drain_seconds: drain } = this.history;
+    this.lagChart.show(...upToNow(at, lag, this.group.lag_at, this.group.lag));
+    this.drainChart.show(...upToNow(at, drain, this.group.lag_at, this.group.drain_seconds));
   }
 
   // One request at a time; a change meanwhile asks once more.
@@ -192,7 +199,8 @@ export class GroupView {
       ...(group.moving ? [badge(`${whole(group.moving)} moving`, "info")] : []),
       ...frozen.map((text) => badge("frozen", "bad", text)));
     this.tiles.replaceChildren(
-      tile("Lag", short(group.lag), `sampled ${ago(group.lag_at)}`),
+      tile("Lag", atLeast(short, group.lag, group.unknown),
+        group.unknown ? `of ${count(group.unknown, "partition")} not known` : `sampled ${ago(group.lag_at)}`),
       tile("Time to drain", duration(group.drain_seconds), `best ${duration(group.best_drain_seconds)}`),
       tile("Longest wait", duration(group.longest_wait_seconds)),
       tile("Skew", figure(group.skew)),
@@ -200,6 +208,7 @@ export class GroupView {
         : `${whole(group.members_wanted)} wanted`),
       tile("Partitions", whole(group.partitions), count(group.topics, "topic")),
       tile("Cross-rack", percent(group.cross_rack)));
+    this.showCharts();
     this.showTab();
     performance.measure("levelwind.group", { start: begun, end: performance.now() });
   }

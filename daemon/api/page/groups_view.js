@@ -1,7 +1,7 @@
 // All groups: how far behind each is, how long it needs, and what is wrong with it.
 
 import { badge, h, setClass, setText, tile } from "./dom.js";
-import { duration, figure, percent, short, whole } from "./format.js";
+import { atLeast, count, duration, figure, percent, short, whole } from "./format.js";
 import { sparkline } from "./line_chart.js";
 import { store } from "./store.js";
 import { VirtualTable } from "./virtual_table.js";
@@ -31,15 +31,16 @@ function overTime(cell, row, drawn) {
     cell.append(drawn.spark.element);
   }
   const values = store.history.groups.get(row.group)?.lag ?? [];
-  if (drawn.values === values) return;
-  drawn.values = values;
-  drawn.spark.show(values);
+  if (drawn.values === values && drawn.lag === row.lag) return;
+  Object.assign(drawn, { values, lag: row.lag });
+  drawn.spark.show([...values, row.lag]);
 }
 
 function condition(cell, row, drawn) {
   const marks = [
     ...row.triggers.map((kind) => [kind, "warn"]),
     ...(row.moving ? [[`${whole(row.moving)} moving`, "info"]] : []),
+    ...(row.unknown ? [[`lag of ${whole(row.unknown)} unknown`, "warn"]] : []),
     ...(row.unclaimed ? [[`${whole(row.unclaimed)} unclaimed`, ""]] : []),
     ...(row.frozen ? [["frozen", "bad"]] : []),
   ];
@@ -54,7 +55,7 @@ const COLUMNS = [
   { id: "mode", title: "Mode", width: "5.6rem", value: (row) => row.mode, show: text((row) => row.mode) },
   { id: "members", title: "Members", number: true, width: "5.2rem", value: (row) => row.members, show: text((row) => whole(row.members)) },
   { id: "partitions", title: "Partitions", number: true, width: "5.6rem", value: (row) => row.partitions, show: text((row) => whole(row.partitions)) },
-  { id: "lag", title: "Lag", number: true, width: "5rem", value: (row) => row.lag, show: text((row) => short(row.lag)) },
+  { id: "lag", title: "Lag", number: true, width: "5rem", value: (row) => row.lag, show: text((row) => atLeast(short, row.lag, row.unknown)) },
   { id: "trend", title: "Last 10 min", width: "6.2rem", show: overTime },
   { id: "drain_seconds", title: "Time to drain", number: true, width: "minmax(8.5rem, 1fr)", value: (row) => row.drain_seconds, show: drain },
   { id: "wait", title: "Longest wait", number: true, width: "6.6rem", value: (row) => row.longest_wait_seconds, show: text((row) => duration(row.longest_wait_seconds)) },
@@ -102,9 +103,10 @@ export class GroupsView {
     const most = Math.max(1, ...lines.map((line) => line.drain_seconds ?? 0));
     const wanted = this.search.value.trim().toLowerCase();
     const rows = [];
-    let [lag, partitions, behind, longest] = [0, 0, 0, null];
+    let [lag, unknown, partitions, behind, longest] = [null, 0, 0, 0, null];
     for (const line of lines) {
-      lag += line.lag ?? 0;
+      if (line.lag !== null) lag = (lag ?? 0) + line.lag;
+      unknown += line.unknown;
       partitions += line.partitions;
       if (line.lag) behind += 1;
       if (line.longest_wait_seconds !== null) longest = Math.max(longest ?? 0, line.longest_wait_seconds);
@@ -119,7 +121,8 @@ export class GroupsView {
     this.tiles.replaceChildren(
       tile("Groups", whole(lines.length), `${whole(behind)} behind`),
       tile("Partitions", whole(partitions)),
-      tile("Lag", short(lag), "records"),
+      tile("Lag", atLeast(short, lag, unknown),
+        unknown ? `records; of ${count(unknown, "partition")} not known` : "records"),
       tile("Longest wait", duration(longest)));
     setText(this.count, wanted ? `${whole(rows.length)} of ${whole(lines.length)}` : "");
     this.empty.hidden = rows.length > 0;

@@ -1,4 +1,5 @@
 // Lines over time, as SVG: a small one for a row of a table, and a whole chart with axes.
+// Points are taken every ten seconds and read as often, so each line ends with the newest figure.
 
 import { h, svg } from "./dom.js";
 import { clock, DASH } from "./format.js";
@@ -33,6 +34,15 @@ export function sparkline() {
   };
 }
 
+// Times and values of taken points, ended by the newest figure, which is at least as new as they are.
+export function upToNow(at, values, newestAt, newest) {
+  const last = at[at.length - 1];
+  if (last !== undefined && (newestAt ?? 0) <= last) {
+    return [at, [...values.slice(0, -1), newest]];
+  }
+  return newestAt ? [[...at, newestAt], [...values, newest]] : [at, values];
+}
+
 function niceTop(value) {
   const step = 10 ** Math.floor(Math.log10(Math.max(value, 1e-9)));
   return [1, 2, 2.5, 5, 10].map((factor) => factor * step).find((top) => top >= value);
@@ -53,8 +63,7 @@ export class LineChart {
     }, this.plot);
     this.element = h("figure", { class: "chart" },
       h("figcaption", {}, h("span", {}, title), this.reading), this.area);
-    this.area.addEventListener("pointermove", (event) => this.choose(
-      Math.round((event.offsetX - this.left) / (this.width / Math.max(this.at.length - 1, 1)))));
+    this.area.addEventListener("pointermove", (event) => this.choose(this.nearest(event.offsetX)));
     this.area.addEventListener("pointerleave", () => this.choose(null));
     this.area.addEventListener("blur", () => this.choose(null));
     this.area.addEventListener("keydown", (event) => {
@@ -80,6 +89,22 @@ export class LineChart {
     this.draw();
   }
 
+  // The place of a point between the ends of the line, from 0 to 1, by its time.
+  share(index) {
+    const first = this.at[0];
+    const span = this.at[this.at.length - 1] - first;
+    return span > 0 ? Math.min(Math.max((this.at[index] - first) / span, 0), 1) : 0; // clocks go back
+  }
+
+  nearest(offset) {
+    const share = (offset - this.left) / this.width;
+    let best = 0;
+    for (let index = 1; index < this.at.length; index += 1) {
+      if (Math.abs(this.share(index) - share) < Math.abs(this.share(best) - share)) best = index;
+    }
+    return best;
+  }
+
   draw() {
     const full = this.area.clientWidth || 480;
     const height = 150;
@@ -88,7 +113,7 @@ export class LineChart {
     this.width = full - left - 8;
     const known = this.values.filter((value) => value !== null && value !== undefined);
     const most = niceTop(Math.max(1, ...known));
-    const x = (index) => left + (index / Math.max(this.at.length - 1, 1)) * this.width;
+    const x = (index) => left + this.share(index) * this.width;
     const y = (value) => top + (1 - value / most) * (height - top - bottom);
     const parts = [];
     for (const share of [0, 0.5, 1]) {
@@ -97,13 +122,12 @@ export class LineChart {
       parts.push(svg("text", { class: "axis", x: left - 6, y: at + 4, "text-anchor": "end" },
         this.format(most * share)));
     }
-    for (const share of [0, 0.5, 1]) {
-      const index = Math.round((this.at.length - 1) * share);
-      if (index < 0) continue;
+    for (const share of this.at.length ? [0, 0.5, 1] : []) {
+      const [first, last] = [this.at[0], this.at[this.at.length - 1]];
       parts.push(svg("text", {
-        class: "axis", x: x(index), y: height - 4,
+        class: "axis", x: left + share * this.width, y: height - 4,
         "text-anchor": ["start", "middle", "end"][share * 2],
-      }, clock(this.at[index])));
+      }, clock(first + share * (last - first))));
     }
     parts.push(svg("path", { class: "line", d: path(this.values, x, y) }));
     const index = this.chosen ?? this.values.length - 1;

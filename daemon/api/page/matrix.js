@@ -5,7 +5,7 @@
 // neither needs a colour to be told apart.
 
 import { h } from "./dom.js";
-import { DASH, duration, whole } from "./format.js";
+import { atLeast, DASH, duration, whole } from "./format.js";
 
 const CELL = 18;
 const GAP = 2;
@@ -65,8 +65,9 @@ export class Matrix {
     this.aligned = aligned;
     this.by = by;
     this.group = group;
-    const rows = group.member.map((member, index) => ({ member, index, cells: [], lag: 0 }));
-    const nobody = { member: { instance: "nobody", rack: null }, index: NOBODY, cells: [], lag: 0 };
+    const line = (member, index) => ({ member, index, cells: [], lag: 0, known: 0, unknown: 0 });
+    const rows = group.member.map(line);
+    const nobody = line({ instance: "nobody", rack: null }, NOBODY);
     let column = 0;
     let most = 0;
     let mostSeconds = 0;
@@ -83,8 +84,13 @@ export class Matrix {
             topic: number, partition, column, lag, seconds, local: topic.local[partition],
             moving: moving.has(partition),
           });
-          row.lag += lag;
-          if (lag > most) most = lag;
+          if (lag === null) {
+            row.unknown += 1;
+          } else {
+            row.known += 1;
+            row.lag += lag;
+            if (lag > most) most = lag;
+          }
           if (seconds > mostSeconds) mostSeconds = seconds;
         }
         column += 1;
@@ -110,6 +116,7 @@ export class Matrix {
     this.legendText = text;
     this.legend.replaceChildren(
       h("span", { class: "legend-item" }, "0", Array.from({ length: STEPS }, (_, i) => step(i)), most),
+      h("span", { class: "legend-item" }, h("span", { class: "swatch unknown" }), "lag not known"),
       h("span", { class: "legend-item" }, h("span", { class: "swatch heat-1 crossing" }), "read from another rack"),
       h("span", { class: "legend-item" }, h("span", { class: "swatch heat-1" }), "local, or racks unknown"),
       h("span", { class: "legend-item" }, h("span", { class: "swatch heat-1 handed" }), "being handed over"));
@@ -157,9 +164,15 @@ export class Matrix {
     cells.forEach((cell, offset) => {
       const x = LABEL + (this.aligned ? cell.column : begin + offset) * CELL - left;
       const heat = step(this.by === "lag" ? cell.lag : cell.seconds, this.most);
-      context.fillStyle = palette.heat[heat];
-      context.fillRect(x, y, size, size);
-      context.strokeStyle = palette.mark[heat];
+      if (cell.lag === null) {
+        context.strokeStyle = palette.muted;
+        context.lineWidth = 1;
+        context.strokeRect(x + 0.5, y + 0.5, size - 1, size - 1);
+      } else {
+        context.fillStyle = palette.heat[heat];
+        context.fillRect(x, y, size, size);
+      }
+      context.strokeStyle = cell.lag === null ? palette.muted : palette.mark[heat];
       if (cell.local === false) {
         context.lineWidth = 1.75;
         context.beginPath();
@@ -192,7 +205,8 @@ export class Matrix {
     context.fillText(name, 2, y + CELL / 2 - 1);
     context.fillStyle = palette.muted;
     context.textAlign = "right";
-    context.fillText(whole(row.lag), LABEL - 8, y + CELL / 2 - 1);
+    const lag = row.unknown && !row.known ? null : row.lag;
+    context.fillText(atLeast(whole, lag, row.unknown), LABEL - 8, y + CELL / 2 - 1);
   }
 
   drawChosen(context, palette, left, top) {
@@ -257,7 +271,7 @@ export class Matrix {
     const racks = this.group.rack_sets[topic.racks[cell.partition]] ?? [];
     const place = cell.local === null ? "racks unknown" : cell.local ? "local" : "read from another rack";
     this.reading.textContent = [
-      `${topic.topic}/${cell.partition}`, line.member.instance, `${whole(cell.lag)} records behind`,
+      `${topic.topic}/${cell.partition}`, line.member.instance, cell.lag === null ? "lag not known" : `${whole(cell.lag)} records behind`,
       `waiting ${duration(cell.seconds)}`, place, racks.length ? `replicas in ${racks.join(", ")}` : null,
       cell.moving ? "being handed over" : null,
     ].filter(Boolean).join("  ·  ");

@@ -46,7 +46,8 @@ def _summary(
         "topics": len(lags),
         "partitions": sum(len(record.lag) for record in lags.values()),
         "unclaimed": sum(len(record.unclaimed_partitions) for record in lags.values()),
-        "lag": measured.total if lags else None,
+        "lag": measured.total,
+        "unknown": measured.unknown,
         "lag_at": measured.oldest_at,
         "longest_wait_seconds": max(waits, default=None),
         "drain_seconds": finite(measured.drain_seconds),
@@ -193,6 +194,7 @@ def _member(
         "state": state,
         "partitions": counts.get(instance, 0),
         "lag": measured.members.get(instance),
+        "unknown": measured.unknown_of.get(instance, 0),
         "load_seconds": finite(measured.loads.get(instance)),
         "speed": finite(speeds.get(instance)),
     }
@@ -207,6 +209,7 @@ def _unknown_member(instance: str, rack: str | None) -> dict[str, object]:
         "capacity": None,
         "partitions": 0,
         "lag": None,
+        "unknown": 0,
         "load_seconds": None,
         "speed": None,
         "pending": {},
@@ -226,17 +229,19 @@ def _topic_document(
     moving: frozenset[TopicPartition],
 ) -> dict[str, object]:
     topic, count = record.topic, len(record.lag)
+    lags = record.known_lag
+    known = [lag for lag in lags if lag is not None]
     owner = [index.get(owners.get((topic, number), ""), NOBODY) for number in range(count)]
     return {
         "topic": topic,
         "partitions": count,
         "at": record.at,
-        "total_lag": sum(record.lag),
+        "total_lag": sum(known) if known else None,
         "longest_wait_seconds": record.longest_wait,
         "committed": [None if offset < 0 else offset for offset in record.committed],
         "end": [None if offset < 0 else offset for offset in record.end],
-        "lag": list(record.lag),
-        "seconds": None if record.seconds is None else list(record.seconds),
+        "lag": list(lags),
+        "seconds": None if (waits := record.known_seconds) is None else list(waits),
         "rate": None if record.rate is None else list(record.rate),
         "owner": owner,
         "planned": None
@@ -252,5 +257,6 @@ def _topic_document(
         "racks": [sets.setdefault(racks, len(sets)) for racks in record.racks],
         "moving": sorted(number for name, number in moving if name == topic),
         "unclaimed": record.unclaimed_partitions,
+        "unknown": sorted(record.unknown_partitions),
         "upper_bound": list(record.lag_upper_bound),
     }

@@ -2,7 +2,8 @@
 
 Law: enough members that arrivals need at most `TARGET_UTILISATION` of their speed, and that what is
 behind is drained within `drain_within`; never more than the partitions with work, within the floor
-and the ceiling. Up at once; down only to the most that was wanted within `scale_down_after`.
+and the ceiling. Up at once; down only to the most that was wanted within `scale_down_after`, and
+not at all while the lag of a partition is not known: nobody can say what waits there.
 
 A partition has one owner, so members are counted as bins that whole partitions are packed into. The
 bound below is the best packing's, or little under it: plans level load, so uneven partition counts
@@ -50,7 +51,13 @@ def least_members(work: Floats, speed: float) -> int:
 
 
 def members_needed(
-    lag: Floats, rate: Floats, members: int, speed: float | None, settings: ScalingSettings
+    lag: Floats,
+    rate: Floats,
+    members: int,
+    speed: float | None,
+    settings: ScalingSettings,
+    *,
+    unknown: int = 0,
 ) -> int:
     """Compute the members that a group needs by one sample, within its floor and ceiling.
 
@@ -61,6 +68,8 @@ def members_needed(
         speed: records per second of a member; None while no speed is known: then the group keeps
             the members that it has, and one where it has none.
         settings: the settings of the group.
+        unknown: the partitions whose lag is not known, which count as having none: with any, the
+            group needs at least the members that it has.
     """
     with_work = int(np.count_nonzero((lag > 0) | (rate > 0)))
     if speed is None:
@@ -70,7 +79,7 @@ def members_needed(
             least_members(rate / TARGET_UTILISATION, speed),
             least_members(rate + lag / settings.drain_within, speed),
         )
-    return settings.within(min(needed, with_work))
+    return settings.within(max(min(needed, with_work), members if unknown else 0))
 
 
 @dataclass(frozen=True, slots=True)

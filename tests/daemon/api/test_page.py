@@ -371,3 +371,55 @@ def _measures(page, served):
         served.step(share=0.001)
         page.wait_for_function(f"count => {asked}.length > count", arg=number)
     return page.evaluate(f"{asked}.map(entry => entry.duration)")
+
+
+def test_charts_end_with_the_figures_of_the_tiles(open_page, serve):
+    """No point is taken after the page has read them, and each sample still reaches the charts."""
+    served = serve(small_installation())
+    served.take_points(3)
+    page = open_page(served, "groups/payments-ledger")
+    ends_as_tile = """title => {
+        const of = (selector, text) => [...document.querySelectorAll(selector)]
+            .find((each) => each.textContent.includes(text));
+        const tile = of('.tile', title).querySelector('dd').firstChild.textContent;
+        return of('.chart', title).querySelector('.chart-reading').textContent === tile && tile;
+    }"""
+    view, seen = served.server._context.view, set()
+    for _ in range(3):
+        lag = view.summary("payments-ledger")["lag"]
+        page.wait_for_function(
+            "lag => globalThis.levelwind.store.groups.get('payments-ledger')?.lag === lag", arg=lag
+        )
+        for title in ("Lag", "Time to drain"):
+            page.wait_for_function(ends_as_tile, arg=title)
+        seen.add(page.evaluate(ends_as_tile, "Lag"))
+        served.step()
+        view.refresh()
+    assert len(seen) > 1
+
+
+def test_a_lag_that_is_not_known_is_no_zero_and_marks_the_sums(open_page, serve):
+    served = serve(small_installation())
+    view = served.server._context.view
+    view.refresh()
+    (topic, record), *_ = sorted(view.groups["payments-ledger"].lags.items())
+    unread = replace(
+        record,
+        end=(-1, *record.end[1:]),
+        lag=(0, *record.lag[1:]),
+        seconds=(None, *record.seconds[1:]),
+        stale=(0,),
+    )
+    page = open_page(served, "groups/payments-ledger")
+    page.wait_for_selector(".tile:has-text('Time to drain')")
+    assert "≥" not in page.text_content(".tile:has-text('Lag')")
+    served.feed([served.installation._read(unread)])
+    page.wait_for_selector(".tile:has-text('of 1 partition not known')")
+    assert "≥" in page.text_content(".tile:has-text('Lag')")
+    page.click("role=tab[name='Partitions']")
+    page.fill("role=searchbox", f"{topic}/0")
+    row = page.text_content(".table-body .table-row:not([hidden])")
+    assert row.startswith(f"{topic}0\N{EN DASH}")
+    page.goto(f"{served.url}#/groups")
+    page.wait_for_selector(".badge:text('lag of 1 unknown')")
+    page.wait_for_selector(".tile:has-text('of 1 partition not known')")

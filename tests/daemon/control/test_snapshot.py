@@ -100,11 +100,20 @@ def test_the_load_of_members_is_in_seconds_by_their_learned_speeds():
     assert (figures.drain.assumed, figures.drain.drains) == (False, True)
 
 
-@pytest.mark.parametrize("owners", [{}, {("t", 0): "gone"}, {("t", 7): "a"}, {("u", 0): "a"}])
+@pytest.mark.parametrize("owners", [{}, {("t", 0): "gone"}])
 def test_lag_without_a_member_to_own_it_is_in_the_total_alone(owners):
     figures = group_lag({"t": lag(3, 4)}, owners, {"a": 1.0})
     assert (figures.total, figures.members, figures.skew) == (7, {"a": 0}, None)
     assert figures.largest_share == 0
+
+
+@pytest.mark.parametrize("partition", [("t", 7), ("u", 0)])
+def test_the_lag_of_an_owned_partition_without_a_sample_is_not_known(partition):
+    figures = group_lag({"t": lag(3, 4)}, {partition: "a"}, {"a": 1.0})
+    assert (figures.total, figures.unknown) == (7, 1)
+    assert (figures.members, figures.unknown_of) == ({"a": None}, {"a": 1})
+    figures = group_lag({"t": lag(3, 4)}, {partition: "a", ("t", 1): "a"}, {"a": 1.0})
+    assert (figures.members, figures.unknown_of) == ({"a": 4}, {"a": 1})
 
 
 def test_load_is_by_capacity_and_the_share_by_records():
@@ -115,9 +124,5 @@ def test_load_is_by_capacity_and_the_share_by_records():
 
 def test_a_group_that_nothing_is_known_of_has_no_lag():
     figures = group_lag({}, {}, {})
-    assert (figures.total, figures.oldest_at, figures.skew, figures.largest_share) == (
-        0,
-        None,
-        None,
-        None,
-    )
+    assert (figures.total, figures.unknown, figures.oldest_at) == (None, 0, None)
+    assert (figures.skew, figures.largest_share) == (None, None)

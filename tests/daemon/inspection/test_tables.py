@@ -152,7 +152,7 @@ def test_a_published_plan_is_shown_beside_what_the_members_own(capsys):
     assert [row[:5] for row in rows if row and row[0] in "abc"] == [
         ["a", "east", "t:0-1", "t:0", "80"],
         ["b", "-", "t:2", "t:1", "10"],
-        ["c", "-", "-", "t:2", "0"],
+        ["c", "-", "-", "t:2", "-"],
     ]
     # Topic, partition, consumer and planned owner.
     assert [[row[n] for n in (1, 2, 6, 12)] for row in rows if row[:2] == ["g", "t"]] == [
@@ -168,6 +168,7 @@ def test_a_published_plan_is_shown_beside_what_the_members_own(capsys):
         "owned": {"t": "0-1"},
         "planned": {"t": "0"},
         "lag": 80,
+        "unknown": 0,
         "load_seconds": 0,
         "speed": None,
     }
