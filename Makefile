@@ -93,11 +93,11 @@ cluster-faults: $(RUNTIME) ## the pipeline on a Spark cluster, workers and drive
 
 .PHONY: dist
 dist: $(PACKAGES) ## build what a Spark cluster is sent: packages, libraries and the application's file, in dist
-	@$(BIN)/python -m deploy dist
+	@$(BIN)/python -m levelwind.deploy dist
 
 .PHONY: release release-check
 release: $(PACKAGES) ## build what is published: the wheel and the sdist, in dist
-	@$(BIN)/python -m deploy release
+	@$(BIN)/python -m levelwind.deploy release
 
 release-check: $(RUNTIME) ## install the wheel and the sdist into environments of their own, and run the demo from there
 	@$(BIN)/pytest -s tests/deploy/release/check_release.py
@@ -108,7 +108,7 @@ deploy-check: $(PACKAGES) ## lint and render what deploy has for Docker, Kuberne
 
 .PHONY: docs
 docs: $(PACKAGES) ## write the pages of docs/ that are generated from the code
-	@$(BIN)/python -m daemon.config.reference > docs/configuration.md
+	@$(BIN)/python -m levelwind.daemon.config.reference > docs/configuration.md
 	@PYTHONPATH=tests/support $(BIN)/python -m levelwind_testing.testing_page docs/testing.md
 
 .PHONY: pictures
@@ -117,7 +117,7 @@ pictures: $(PACKAGES) $(BROWSER) ## take the pictures of docs/page.md anew
 
 .PHONY: lock
 lock: $(PACKAGES) ## resolve pyproject.toml and deploy/pom.xml into the locks anew; UPGRADE=1 takes newer packages
-	@uv=$$($(BIN)/python -c 'from deploy.bootstrap import installer; print(installer())'); \
+	@uv=$$($(BIN)/python -c 'from levelwind.deploy.bootstrap import installer; print(installer())'); \
 	compile="$$uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-emit-index-url"; \
 	export UV_CUSTOM_COMPILE_COMMAND='make lock'; set -ex; \
 	$$compile $(if $(UPGRADE),--upgrade) --all-extras --group dev --no-annotate pyproject.toml -o requirements.lock; \
@@ -127,11 +127,11 @@ lock: $(PACKAGES) ## resolve pyproject.toml and deploy/pom.xml into the locks an
 	$$part -o requirements-consumer.lock; \
 	for tools in tests/deploy/tools tests/end_to_end/tools; do \
 		$$compile --no-annotate $$tools/requirements.in -o $$tools/requirements.lock; done; \
-	$(BIN)/python -m deploy lock
+	$(BIN)/python -m levelwind.deploy lock
 
 .PHONY: audit
 audit: $(PACKAGES) ## ask PyPI's vulnerability service about every locked package; a package that it does not answer for fails
-	@uv=$$($(BIN)/python -c 'from deploy.bootstrap import installer; print(installer())'); \
+	@uv=$$($(BIN)/python -c 'from levelwind.deploy.bootstrap import installer; print(installer())'); \
 	for lock in requirements.lock requirements-bootstrap.lock; do \
 		echo "== $$lock"; $$uv tool run pip-audit --strict --disable-pip --require-hashes -r $$lock || exit; done
 
@@ -150,6 +150,6 @@ $(BROWSER): $(PACKAGES) tests/support/levelwind_testing/page/page_browser.py
 	@PYTHONPATH=tests/support $(BIN)/python -m levelwind_testing.page.page_browser && touch $@ || true
 
 $(RUNTIME): $(PACKAGES) deploy/jars.lock
-	@$(BIN)/python -m deploy setup
-	@$(BIN)/python -m daemon.pipeline.rehearsal
+	@$(BIN)/python -m levelwind.deploy setup
+	@$(BIN)/python -m levelwind.daemon.pipeline.rehearsal
 	@touch $@

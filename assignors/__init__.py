@@ -5,7 +5,7 @@ subscriptions and claims. A *strategy* is a pure function from a group to an ass
 both steps at once, `violations` and `score` judge an assignment, and `compare` runs several
 strategies on one group.
 
-    >>> from assignors import Member, Topic, compare, plan, score, violations
+    >>> from levelwind.assignors import Member, Topic, compare, plan, score, violations
     >>> topics = {"orders": Topic(partitions=3, lags=[100_000, 60_000, 50_000])}
     >>> members = [Member(id="a", topics=["orders"]), Member(id="b", topics="*")]
     >>> planned = plan(topics, members, "lag")
@@ -21,35 +21,36 @@ strategies on one group.
     lag 1.047619
 
 Importing this package loads nothing else: each name loads its module when it is first used. Topics
-and members arrive as plain values; nothing here talks to Kafka except `assignors.clients`.
+and members arrive as plain values; nothing here talks to Kafka except
+`levelwind.assignors.clients`.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from assignors.comparison import ComparisonRow, compare
-    from assignors.group_plan import GroupPlan, plan
-    from assignors.optimal import Certificate, optimal_strategy
-    from assignors.problem.assignment import Assignment
-    from assignors.problem.group import Group
-    from assignors.problem.inputs import Member, ProblemError, Topic
-    from assignors.problem.score import Score, score
-    from assignors.problem.topic_index import TopicIndex
-    from assignors.problem.validity import violations
-    from assignors.registry import STRATEGIES, Strategy
-    from assignors.solver import SolverMissingError
-    from assignors.sticky import sticky_strategy
-    from assignors.strategies.cooperative_sticky import cooperative_sticky_strategy
-    from assignors.strategies.failover import failover_strategy
-    from assignors.strategies.fair import fair_strategy
-    from assignors.strategies.lag import lag_strategy
-    from assignors.strategies.lag_global import lag_global_strategy
-    from assignors.strategies.range import range_strategy
-    from assignors.strategies.roundrobin import roundrobin_strategy
-    from assignors.strategies.server_range import server_range_strategy
-    from assignors.strategies.topic_roundrobin import topic_roundrobin_strategy
-    from assignors.strategies.uniform import uniform_strategy
+    from levelwind.assignors.comparison import ComparisonRow, compare
+    from levelwind.assignors.group_plan import GroupPlan, plan
+    from levelwind.assignors.optimal import Certificate, optimal_strategy
+    from levelwind.assignors.problem.assignment import Assignment
+    from levelwind.assignors.problem.group import Group
+    from levelwind.assignors.problem.inputs import Member, ProblemError, Topic
+    from levelwind.assignors.problem.score import Score, score
+    from levelwind.assignors.problem.topic_index import TopicIndex
+    from levelwind.assignors.problem.validity import violations
+    from levelwind.assignors.registry import STRATEGIES, Strategy
+    from levelwind.assignors.solver import SolverMissingError
+    from levelwind.assignors.sticky import sticky_strategy
+    from levelwind.assignors.strategies.cooperative_sticky import cooperative_sticky_strategy
+    from levelwind.assignors.strategies.failover import failover_strategy
+    from levelwind.assignors.strategies.fair import fair_strategy
+    from levelwind.assignors.strategies.lag import lag_strategy
+    from levelwind.assignors.strategies.lag_global import lag_global_strategy
+    from levelwind.assignors.strategies.range import range_strategy
+    from levelwind.assignors.strategies.roundrobin import roundrobin_strategy
+    from levelwind.assignors.strategies.server_range import server_range_strategy
+    from levelwind.assignors.strategies.topic_roundrobin import topic_roundrobin_strategy
+    from levelwind.assignors.strategies.uniform import uniform_strategy
 
 __all__ = [
     "STRATEGIES",
@@ -84,35 +85,35 @@ __all__ = [
 ]
 
 _MODULES = {
-    "STRATEGIES": "assignors.registry",
-    "Assignment": "assignors.problem.assignment",
-    "Certificate": "assignors.optimal",
-    "ComparisonRow": "assignors.comparison",
-    "Group": "assignors.problem.group",
-    "GroupPlan": "assignors.group_plan",
-    "Member": "assignors.problem.inputs",
-    "ProblemError": "assignors.problem.inputs",
-    "Score": "assignors.problem.score",
-    "SolverMissingError": "assignors.solver",
-    "Strategy": "assignors.registry",
-    "Topic": "assignors.problem.inputs",
-    "TopicIndex": "assignors.problem.topic_index",
-    "compare": "assignors.comparison",
-    "cooperative_sticky_strategy": "assignors.strategies.cooperative_sticky",
-    "failover_strategy": "assignors.strategies.failover",
-    "fair_strategy": "assignors.strategies.fair",
-    "lag_global_strategy": "assignors.strategies.lag_global",
-    "lag_strategy": "assignors.strategies.lag",
-    "optimal_strategy": "assignors.optimal",
-    "plan": "assignors.group_plan",
-    "range_strategy": "assignors.strategies.range",
-    "roundrobin_strategy": "assignors.strategies.roundrobin",
-    "score": "assignors.problem.score",
-    "server_range_strategy": "assignors.strategies.server_range",
-    "sticky_strategy": "assignors.sticky",
-    "topic_roundrobin_strategy": "assignors.strategies.topic_roundrobin",
-    "uniform_strategy": "assignors.strategies.uniform",
-    "violations": "assignors.problem.validity",
+    "STRATEGIES": "levelwind.assignors.registry",
+    "Assignment": "levelwind.assignors.problem.assignment",
+    "Certificate": "levelwind.assignors.optimal",
+    "ComparisonRow": "levelwind.assignors.comparison",
+    "Group": "levelwind.assignors.problem.group",
+    "GroupPlan": "levelwind.assignors.group_plan",
+    "Member": "levelwind.assignors.problem.inputs",
+    "ProblemError": "levelwind.assignors.problem.inputs",
+    "Score": "levelwind.assignors.problem.score",
+    "SolverMissingError": "levelwind.assignors.solver",
+    "Strategy": "levelwind.assignors.registry",
+    "Topic": "levelwind.assignors.problem.inputs",
+    "TopicIndex": "levelwind.assignors.problem.topic_index",
+    "compare": "levelwind.assignors.comparison",
+    "cooperative_sticky_strategy": "levelwind.assignors.strategies.cooperative_sticky",
+    "failover_strategy": "levelwind.assignors.strategies.failover",
+    "fair_strategy": "levelwind.assignors.strategies.fair",
+    "lag_global_strategy": "levelwind.assignors.strategies.lag_global",
+    "lag_strategy": "levelwind.assignors.strategies.lag",
+    "optimal_strategy": "levelwind.assignors.optimal",
+    "plan": "levelwind.assignors.group_plan",
+    "range_strategy": "levelwind.assignors.strategies.range",
+    "roundrobin_strategy": "levelwind.assignors.strategies.roundrobin",
+    "score": "levelwind.assignors.problem.score",
+    "server_range_strategy": "levelwind.assignors.strategies.server_range",
+    "sticky_strategy": "levelwind.assignors.sticky",
+    "topic_roundrobin_strategy": "levelwind.assignors.strategies.topic_roundrobin",
+    "uniform_strategy": "levelwind.assignors.strategies.uniform",
+    "violations": "levelwind.assignors.problem.validity",
 }
 """Module of each public name, loaded when the name is first used (PEP 562)."""
 

@@ -10,11 +10,11 @@ from time import perf_counter_ns
 from types import MappingProxyType
 from typing import Any
 
-from assignors.problem.assignment import Assignment
-from assignors.problem.group import Group
-from assignors.problem.score import Score, score
-from assignors.problem.validity import violations
-from assignors.registry import Strategy, strategy_named
+from levelwind.assignors.problem.assignment import Assignment
+from levelwind.assignors.problem.group import Group
+from levelwind.assignors.problem.score import Score, score
+from levelwind.assignors.problem.validity import violations
+from levelwind.assignors.registry import Strategy, strategy_named
 
 FIGURES = ("spread", "cross_rack", "moved", "skew", "drain_seconds", "utilisation")
 HEADINGS = {"cross_rack": "cross-rack", "drain_seconds": "drain s"}

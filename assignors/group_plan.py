@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
-from assignors.optimal import Certificate
-from assignors.problem.assignment import Assignment
-from assignors.problem.group import Group
-from assignors.problem.inputs import Member, ProblemError, Topic
-from assignors.problem.topic_index import TopicIndex
-from assignors.registry import OPTIONS, certified_strategy, strategy_named
+from levelwind.assignors.optimal import Certificate
+from levelwind.assignors.problem.assignment import Assignment
+from levelwind.assignors.problem.group import Group
+from levelwind.assignors.problem.inputs import Member, ProblemError, Topic
+from levelwind.assignors.problem.topic_index import TopicIndex
+from levelwind.assignors.registry import OPTIONS, certified_strategy, strategy_named
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,12 +13,15 @@ from statistics import median
 from time import perf_counter_ns
 from typing import Any, NoReturn
 
-from assignors.kafka_streams.json_tasks import parse_streams_problem, solve_streams_problem
-from assignors.problem.group import Group
-from assignors.problem.inputs import Member, ProblemError, Topic
-from assignors.problem.score import score
-from assignors.registry import CertifiedStrategy, certified_strategy
-from assignors.solver import SolverMissingError
+from levelwind.assignors.kafka_streams.json_tasks import (
+    parse_streams_problem,
+    solve_streams_problem,
+)
+from levelwind.assignors.problem.group import Group
+from levelwind.assignors.problem.inputs import Member, ProblemError, Topic
+from levelwind.assignors.problem.score import score
+from levelwind.assignors.registry import CertifiedStrategy, certified_strategy
+from levelwind.assignors.solver import SolverMissingError
 
 MAX_LINE_LENGTH = 256 * 1024 * 1024
 """Characters or bytes: far above a million partitions with racks and lags."""

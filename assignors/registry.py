@@ -6,22 +6,22 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
-from assignors.optimal import Certificate, ClockCuts, optimal_plan, optimal_strategy
-from assignors.optimal.model.plan_options import OPTION_CHECKS, number_check
-from assignors.problem.assignment import Assignment
-from assignors.problem.group import Group
-from assignors.problem.inputs import ProblemError
-from assignors.sticky import sticky_strategy
-from assignors.strategies.cooperative_sticky import cooperative_sticky_strategy
-from assignors.strategies.failover import failover_strategy
-from assignors.strategies.fair import fair_strategy
-from assignors.strategies.lag import lag_strategy
-from assignors.strategies.lag_global import lag_global_strategy
-from assignors.strategies.range import range_strategy
-from assignors.strategies.roundrobin import roundrobin_strategy
-from assignors.strategies.server_range import server_range_strategy
-from assignors.strategies.topic_roundrobin import topic_roundrobin_strategy
-from assignors.strategies.uniform import uniform_strategy
+from levelwind.assignors.optimal import Certificate, ClockCuts, optimal_plan, optimal_strategy
+from levelwind.assignors.optimal.model.plan_options import OPTION_CHECKS, number_check
+from levelwind.assignors.problem.assignment import Assignment
+from levelwind.assignors.problem.group import Group
+from levelwind.assignors.problem.inputs import ProblemError
+from levelwind.assignors.sticky import sticky_strategy
+from levelwind.assignors.strategies.cooperative_sticky import cooperative_sticky_strategy
+from levelwind.assignors.strategies.failover import failover_strategy
+from levelwind.assignors.strategies.fair import fair_strategy
+from levelwind.assignors.strategies.lag import lag_strategy
+from levelwind.assignors.strategies.lag_global import lag_global_strategy
+from levelwind.assignors.strategies.range import range_strategy
+from levelwind.assignors.strategies.roundrobin import roundrobin_strategy
+from levelwind.assignors.strategies.server_range import server_range_strategy
+from levelwind.assignors.strategies.topic_roundrobin import topic_roundrobin_strategy
+from levelwind.assignors.strategies.uniform import uniform_strategy
 
 Strategy: TypeAlias = Callable[[Group], Assignment]
 """Pure function from a group to an assignment."""

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from assignors.problem.columns import Bools, Longs
+from levelwind.assignors.problem.columns import Bools, Longs
 
 UNLIMITED = 2**40
 """Capacity of an arc that limits nothing."""

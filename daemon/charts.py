@@ -15,8 +15,8 @@ from matplotlib import rc_context, rcParamsDefault
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from assignors.comparison import FIGURES, HEADINGS
-from daemon.errors import ConfigurationError
+from levelwind.assignors.comparison import FIGURES, HEADINGS
+from levelwind.daemon.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
-    from assignors.comparison import ComparisonRow
+    from levelwind.assignors.comparison import ComparisonRow
 
 INK, MUTED, BACKGROUND = "#1c2733", "#8a949e", "#ffffff"
 BEST, PLAIN, BAD = "#1f5fb4", "#a9c4e6", "#c8452b"

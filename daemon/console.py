@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from daemon.printable import printable
+from levelwind.daemon.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -29,7 +29,7 @@ PIPED_WIDTH = 10_000
 
 def stdout_console() -> Console:
     """A console on standard output that prints text verbatim."""
-    from daemon.plain_console import PlainConsole  # noqa: PLC0415 - see the module
+    from levelwind.daemon.plain_console import PlainConsole  # noqa: PLC0415 - see the module
 
     console = PlainConsole(markup=False, highlight=False, emoji=False)
     if not console.is_terminal:
@@ -44,7 +44,7 @@ def echo(text: str, *, err: bool = False) -> None:
 
 def borderless_table(*names: tuple[str, bool]) -> Table:
     """An empty table; each column is given by its name and whether it is right-aligned."""
-    from daemon.plain_console import PlainTable  # noqa: PLC0415 - see the module
+    from levelwind.daemon.plain_console import PlainTable  # noqa: PLC0415 - see the module
 
     table = PlainTable(box=None, header_style="bold", pad_edge=False)
     for name, right in names:

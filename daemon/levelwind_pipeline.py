@@ -12,6 +12,6 @@ if __name__ == "__main__":
     sys.path[:] = [
         path for path in sys.path if Path(path or ".").resolve() != Path(__file__).parent
     ]
-    from daemon.cli.main import main
+    from levelwind.daemon.cli.main import main
 
     main(["pipeline", *sys.argv[1:]])

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.segment import Segment
 from rich.table import Table
 
-from daemon.printable import printable
+from levelwind.daemon.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

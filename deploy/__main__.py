@@ -1,11 +1,11 @@
-"""`python -m deploy setup | lock | dist | release | keep`: commands of Makefile and image."""
+"""Commands of Makefile and image: `levelwind.deploy setup | lock | dist | release | keep`."""
 
 import sys
 from pathlib import Path
 
-from deploy import class_data, distribution, jars
-from deploy.errors import SetupError
-from deploy.java import java
+from levelwind.deploy import class_data, distribution, jars
+from levelwind.deploy.errors import SetupError
+from levelwind.deploy.java import java
 
 
 def setup() -> None:
@@ -48,7 +48,7 @@ COMMANDS = {"setup": setup, "lock": lock, "dist": dist, "release": release, "kee
 
 if __name__ == "__main__":
     if len(sys.argv) != 2 or sys.argv[1] not in COMMANDS:
-        sys.exit(f"usage: python -m deploy {' | '.join(COMMANDS)}")
+        sys.exit(f"usage: python -m levelwind.deploy {' | '.join(COMMANDS)}")
     try:
         COMMANDS[sys.argv[1]]()
     except SetupError as error:

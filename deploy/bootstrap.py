@@ -19,6 +19,7 @@ from typing import NoReturn
 
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
+NAMES = VENV / "names"
 PACKAGES = ROOT / "requirements.lock"
 INSTALLER = ROOT / "requirements-bootstrap.lock"
 
@@ -36,6 +37,18 @@ def main() -> None:
         locked = ["--require-hashes", "--compile-bytecode", *into, str(PACKAGES)]
         _offline_first(uv, "pip", "sync", "--quiet", *locked)
         _offline_first(uv, "pip", "install", "--quiet", "--no-deps", *into, "--editable", str(ROOT))
+        _link_names()
+
+
+def _link_names() -> None:
+    """Give type checkers the folders under the name that they are imported by.
+
+    They read no import hook, which is what an editable installation brings for that name.
+    """
+    link = NAMES / "levelwind"
+    link.parent.mkdir(exist_ok=True)
+    link.unlink(missing_ok=True)
+    link.symlink_to(os.path.relpath(ROOT, link.parent))
 
 
 def installer() -> str:
@@ -119,7 +132,7 @@ def _alone() -> Iterator[None]:
 
 
 def _cache() -> Path:
-    # The same as deploy.cache, which cannot be imported yet.
+    # The same as levelwind.deploy.cache, which cannot be imported yet.
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     directory = Path(base) / "levelwind"
     directory.mkdir(parents=True, exist_ok=True)

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from deploy.ports import HOST
+from levelwind.deploy.ports import HOST
 
 QUICK_COMPILER = "-XX:TieredStopAtLevel=1"
 """Option of a JVM that lives for minutes: the optimizing compiler would cost more than it saves."""

@@ -23,8 +23,8 @@ from typing import Self
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from deploy import class_data, guard
-from deploy.broker_config import (
+from levelwind.deploy import class_data, guard
+from levelwind.deploy.broker_config import (
     JVM_OPTIONS,
     BrokerSecurity,
     Node,
@@ -33,10 +33,10 @@ from deploy.broker_config import (
     new_id,
     properties,
 )
-from deploy.errors import SetupError
-from deploy.jars import classpath
-from deploy.java import java
-from deploy.ports import answers, free_ports, is_free
+from levelwind.deploy.errors import SetupError
+from levelwind.deploy.jars import classpath
+from levelwind.deploy.java import java
+from levelwind.deploy.ports import answers, free_ports, is_free
 
 RACKS = ("a", "b", "c")
 

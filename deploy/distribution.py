@@ -1,4 +1,4 @@
-"""What a Spark cluster is sent, and what is published: `python -m deploy dist` and `release`.
+"""What a Spark cluster is sent, and what is published: `levelwind.deploy dist` and `release`.
 
 What a cluster is sent is made from the installation at hand.
 The zip file has levelwind's own packages. The archive has, besides them, the libraries of the
@@ -19,12 +19,13 @@ from io import BytesIO
 from pathlib import Path
 from typing import NamedTuple
 
-from deploy.bootstrap import installer
-from deploy.errors import SetupError
+from levelwind.deploy.bootstrap import installer
+from levelwind.deploy.errors import SetupError
 
 ROOT = Path(__file__).parents[1]
 LOCK = ROOT / "requirements.lock"
 PACKAGES = ("assignors", "streaming", "daemon", "deploy")
+"""Folders of the packages: below a checkout, or below `levelwind` where that is installed."""
 REQUIRED = (
     "numpy",
     "pandas",
@@ -72,6 +73,8 @@ def build(directory: Path) -> tuple[Path, ...]:
 def write_packages(file: Path) -> Path:
     """Write levelwind's own packages as a zip file for `--py-files`; return its path."""
     with zipfile.ZipFile(file, "w") as archive:
+        # Python finds a package without `__init__` in a zip file by the entry of its directory.
+        archive.writestr(zipfile.ZipInfo("levelwind/", WRITTEN_AT), b"")
         for name, path in _own_files():
             entry = zipfile.ZipInfo(name, WRITTEN_AT)
             archive.writestr(entry, path.read_bytes(), zipfile.ZIP_DEFLATED)
@@ -109,7 +112,7 @@ def _own_files() -> Iterator[tuple[str, Path]]:
         for path in sorted((ROOT / package).rglob("*")):
             inside = path.relative_to(ROOT)
             if path.is_file() and "__pycache__" not in inside.parts:
-                yield str(inside), path
+                yield f"levelwind/{inside}", path
 
 
 def _library_files(libraries: tuple[str, ...]) -> Iterator[tuple[str, Path]]:

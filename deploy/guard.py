@@ -6,9 +6,9 @@ killed. On Linux the kernel also kills the child of a killed guard. Guard and ch
 of their own, so that Ctrl-C in a terminal reaches the parent alone, which then stops its children
 in the order that it wants.
 
-Use as a program: `python -m deploy.guard [--grace SECONDS] -- COMMAND…`, with standard input held
-open. Its exit code is the child's (128 + n for signal n). This file uses the standard library alone
-and runs without the package.
+Use as a program: `python -m levelwind.deploy.guard [--grace SECONDS] -- COMMAND…`, with standard
+input held open. Its exit code is the child's (128 + n for signal n). This file uses the standard
+library alone and runs without the package.
 """
 
 import contextlib
@@ -180,7 +180,7 @@ def main(arguments: Sequence[str]) -> int:
         cut = before.index(separator)
         before, command = before[:cut], before[cut + 1 :]
     if not command or (before and (len(before) != 2 or before[0] != "--grace")):
-        sys.stderr.write("usage: python -m deploy.guard [--grace SECONDS] -- COMMAND…\n")
+        sys.stderr.write("usage: python -m levelwind.deploy.guard [--grace SECONDS] -- COMMAND…\n")
         return 2
     return guard(command, float(before[1]) if before else GRACE_SECONDS)
 

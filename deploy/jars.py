@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from deploy.cache import cache
-from deploy.errors import SetupError
+from levelwind.deploy.cache import cache
+from levelwind.deploy.errors import SetupError
 
 HERE = Path(__file__).parent
 POM = HERE / "pom.xml"

@@ -16,8 +16,8 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from deploy.cache import cache
-from deploy.errors import SetupError
+from levelwind.deploy.cache import cache
+from levelwind.deploy.errors import SetupError
 
 OLDEST = 17
 """Oldest usable major version."""

@@ -9,33 +9,33 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from assignors.protocol.records import (
+from levelwind.assignors.protocol.records import (
     DeadLetter,
     Tombstone,
     encode,
     encode_key,
     partitions_for,
 )
-from assignors.protocol.topics import partition_for
-from streaming.messages import lag_json
-from streaming.messages.buckets import REMEMBERED_GROUPS
-from streaming.messages.lag_json import (
+from levelwind.assignors.protocol.topics import partition_for
+from levelwind.streaming.messages import lag_json
+from levelwind.streaming.messages.buckets import REMEMBERED_GROUPS
+from levelwind.streaming.messages.lag_json import (
     local_field,
     owner_fields,
     owner_racks,
     record_text,
 )
-from streaming.messages.own_fields import joined, texts_as_bytes
-from streaming.messages.rows import Kind, Raw, SinkRow
+from levelwind.streaming.messages.own_fields import joined, texts_as_bytes
+from levelwind.streaming.messages.rows import Kind, Raw, SinkRow
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from assignors.protocol.records import Record
-    from assignors.protocol.topics import Topics
-    from streaming.bucket.update import BucketResult
-    from streaming.group.read_topics import OwnedLag
-    from streaming.group.update import UpdateResult
+    from levelwind.assignors.protocol.records import Record
+    from levelwind.assignors.protocol.topics import Topics
+    from levelwind.streaming.bucket.update import BucketResult
+    from levelwind.streaming.group.read_topics import OwnedLag
+    from levelwind.streaming.group.update import UpdateResult
 
 MAX_KEPT_BYTES = 256 * 1024
 """Bytes that a dead letter keeps of a record's key and of its value, so that it fits a message."""

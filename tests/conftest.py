@@ -16,13 +16,13 @@ import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
-from assignors.optimal.model import work_budget
-from deploy.broker_config import JVM_OPTIONS, QUICK_COMPILER, Node
-from deploy.cluster import Cluster
+from levelwind.assignors.optimal.model import work_budget
+from levelwind.deploy.broker_config import JVM_OPTIONS, QUICK_COMPILER, Node
+from levelwind.deploy.cluster import Cluster
+from levelwind.streaming.spark.settings import LATE_OPTIMIZATION
 from levelwind_testing.examples import FULL, QUICK, TEST
 from levelwind_testing.kafka import reassignment
 from levelwind_testing.kafka.patient_brokers import PATIENT
-from streaming.spark.settings import LATE_OPTIMIZATION
 
 pytest_plugins = ["levelwind_testing.run_times"]
 

@@ -21,7 +21,7 @@ from confluent_kafka import (
     TopicPartition,
 )
 
-from assignors.clients.classic.lag_source import LagUnavailableError
+from levelwind.assignors.clients.classic.lag_source import LagUnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

@@ -18,20 +18,23 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from assignors.problem.inputs import Member, ProblemError
-from assignors.protocol.kafka import consumer_protocol
-from assignors.protocol.kafka import sticky_user_data as user_data
-from assignors.protocol.kafka.consumer_protocol import UNKNOWN_GENERATION, ConsumerSubscription
-from assignors.protocol.kafka.sticky_user_data import DEFAULT_PRIORITY, StickyUserData
-from assignors.protocol.partition_ranges import WireError
-from assignors.strategies.vote import elect_strategy
+from levelwind.assignors.problem.inputs import Member, ProblemError
+from levelwind.assignors.protocol.kafka import consumer_protocol
+from levelwind.assignors.protocol.kafka import sticky_user_data as user_data
+from levelwind.assignors.protocol.kafka.consumer_protocol import (
+    UNKNOWN_GENERATION,
+    ConsumerSubscription,
+)
+from levelwind.assignors.protocol.kafka.sticky_user_data import DEFAULT_PRIORITY, StickyUserData
+from levelwind.assignors.protocol.partition_ranges import WireError
+from levelwind.assignors.strategies.vote import elect_strategy
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from assignors.problem.assignment import Assignment
-    from assignors.problem.group import Group
-    from assignors.protocol.partition_ranges import Partitions
+    from levelwind.assignors.problem.assignment import Assignment
+    from levelwind.assignors.problem.group import Group
+    from levelwind.assignors.protocol.partition_ranges import Partitions
 
 _log = logging.getLogger(__name__)
 

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from assignors.strategies.vote import InconsistentGroupProtocolError
+from levelwind.assignors.strategies.vote import InconsistentGroupProtocolError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from assignors.clients.classic.classic_assignor import ClassicAssignor
+    from levelwind.assignors.clients.classic.classic_assignor import ClassicAssignor
 
 TIMEOUT_SECONDS = 5.0
 

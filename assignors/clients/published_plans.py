@@ -14,10 +14,16 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from assignors.clients.classic.published_plan import PlanEpoch, PublishedPlan
-from assignors.protocol.records import GroupRecord, PlanShard, Rejection, Tombstone, decode
-from assignors.protocol.records.shards import planned_assignments
-from assignors.protocol.topics import Topics, partition_for
+from levelwind.assignors.clients.classic.published_plan import PlanEpoch, PublishedPlan
+from levelwind.assignors.protocol.records import (
+    GroupRecord,
+    PlanShard,
+    Rejection,
+    Tombstone,
+    decode,
+)
+from levelwind.assignors.protocol.records.shards import planned_assignments
+from levelwind.assignors.protocol.topics import Topics, partition_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from assignors.protocol import partition_ranges as ranges
-from assignors.protocol import transactional_ids
+from levelwind.assignors.protocol import partition_ranges as ranges
+from levelwind.assignors.protocol import transactional_ids
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from assignors.handover.planner_time import PlannerTime
-    from assignors.handover.timers import Timers
-    from assignors.protocol.partition_ranges import TopicPartition
-    from assignors.protocol.records import MemberAssignment, MemberRecord
-    from assignors.protocol.records.planner import AssignmentState
+    from levelwind.assignors.handover.planner_time import PlannerTime
+    from levelwind.assignors.handover.timers import Timers
+    from levelwind.assignors.protocol.partition_ranges import TopicPartition
+    from levelwind.assignors.protocol.records import MemberAssignment, MemberRecord
+    from levelwind.assignors.protocol.records.planner import AssignmentState
 
 
 class Traits(NamedTuple):

@@ -16,20 +16,20 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from assignors.handover.holding import Holding, Revocation, Traits, Waits
-from assignors.handover.unpublished import unpublished
-from assignors.protocol import partition_ranges as ranges
-from assignors.protocol.patterns.topic_pattern import pattern_refusal
-from assignors.protocol.records import MemberAssignment, Tombstone
-from assignors.protocol.records.member import LAST_EPOCH
+from levelwind.assignors.handover.holding import Holding, Revocation, Traits, Waits
+from levelwind.assignors.handover.unpublished import unpublished
+from levelwind.assignors.protocol import partition_ranges as ranges
+from levelwind.assignors.protocol.patterns.topic_pattern import pattern_refusal
+from levelwind.assignors.protocol.records import MemberAssignment, Tombstone
+from levelwind.assignors.protocol.records.member import LAST_EPOCH
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from assignors.handover.planner_time import PlannerTime
-    from assignors.handover.timers import Timers
-    from assignors.protocol.partition_ranges import TopicPartition
-    from assignors.protocol.records import MemberRecord
+    from levelwind.assignors.handover.planner_time import PlannerTime
+    from levelwind.assignors.handover.timers import Timers
+    from levelwind.assignors.protocol.partition_ranges import TopicPartition
+    from levelwind.assignors.protocol.records import MemberRecord
 
 __all__ = ["BELIEVED_EPOCH", "Incarnation", "Ledger", "RecordChange"]
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from assignors.handover.holding import Holding, Waits, recover_holding
-from assignors.handover.ledger import BELIEVED_EPOCH, Incarnation, Ledger
-from assignors.protocol import partition_ranges as ranges
+from levelwind.assignors.handover.holding import Holding, Waits, recover_holding
+from levelwind.assignors.handover.ledger import BELIEVED_EPOCH, Incarnation, Ledger
+from levelwind.assignors.protocol import partition_ranges as ranges
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from assignors.handover.planner_time import PlannerTime
-    from assignors.handover.timers import Timers
-    from assignors.protocol.partition_ranges import TopicPartition
-    from assignors.protocol.records import MemberAssignment, MemberRecord
+    from levelwind.assignors.handover.planner_time import PlannerTime
+    from levelwind.assignors.handover.timers import Timers
+    from levelwind.assignors.protocol.partition_ranges import TopicPartition
+    from levelwind.assignors.protocol.records import MemberAssignment, MemberRecord
 
 
 def recover_ledger(

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
-    from assignors.protocol.partition_ranges import TopicPartition
-    from assignors.protocol.records import Key, MemberAssignment, MemberRecord
+    from levelwind.assignors.protocol.partition_ranges import TopicPartition
+    from levelwind.assignors.protocol.records import Key, MemberAssignment, MemberRecord
 
 PartitionSet: TypeAlias = "frozenset[TopicPartition]"
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from assignors.handover.member_events import (
+from levelwind.assignors.handover.member_events import (
     Announce,
     AnnouncementAcked,
     AssignmentDeleted,
@@ -40,20 +40,20 @@ from assignors.handover.member_events import (
     Tick,
     WeightChanged,
 )
-from assignors.handover.member_state import (
+from levelwind.assignors.handover.member_state import (
     Granting,
     Losing,
     MemberMachine,
     Phase,
     Revoking,
 )
-from assignors.protocol import partition_ranges as ranges
-from assignors.protocol.records import Nack
+from levelwind.assignors.protocol import partition_ranges as ranges
+from levelwind.assignors.protocol.records import Nack
 
 if TYPE_CHECKING:
-    from assignors.handover.lease import Lease
-    from assignors.handover.member_events import Effects, PartitionSet
-    from assignors.protocol.records import MemberAssignment, MemberState
+    from levelwind.assignors.handover.lease import Lease
+    from levelwind.assignors.handover.member_events import Effects, PartitionSet
+    from levelwind.assignors.protocol.records import MemberAssignment, MemberState
 
 
 def step(  # noqa: C901, PLR0912 - one arm for each event

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, TypeAlias
 
-from assignors.handover.lease import Lease
-from assignors.protocol import partition_ranges as ranges
-from assignors.protocol.records import MemberRecord, Nack
+from levelwind.assignors.handover.lease import Lease
+from levelwind.assignors.protocol import partition_ranges as ranges
+from levelwind.assignors.protocol.records import MemberRecord, Nack
 
 if TYPE_CHECKING:
-    from assignors.handover.member_events import PartitionSet
-    from assignors.handover.timers import Timers
-    from assignors.protocol.records import Key, MemberAssignment, MemberState
+    from levelwind.assignors.handover.member_events import PartitionSet
+    from levelwind.assignors.handover.timers import Timers
+    from levelwind.assignors.protocol.records import Key, MemberAssignment, MemberState
 
 
 class Phase(StrEnum):

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from assignors.handover.ledger import Incarnation, Ledger
-    from assignors.handover.planner_time import PlannerTime
-    from assignors.protocol.partition_ranges import TopicPartition
+    from levelwind.assignors.handover.ledger import Incarnation, Ledger
+    from levelwind.assignors.handover.planner_time import PlannerTime
+    from levelwind.assignors.protocol.partition_ranges import TopicPartition
 
 
 def overdue(ledger: Ledger, readable: float) -> dict[Incarnation, float]:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from assignors.handover.holding import Holding
-    from assignors.protocol.partition_ranges import TopicPartition
+    from levelwind.assignors.handover.holding import Holding
+    from levelwind.assignors.protocol.partition_ranges import TopicPartition
 
 Owner = TypeVar("Owner", bound="tuple[str, str]")
 

@@ -4,8 +4,8 @@ A problem of its own, with its own types: tasks have state, copies and lags, whi
 a consumer group have not. It knows nothing of `Group` and its strategies.
 """
 
-from assignors.kafka_streams.assign import assign
-from assignors.kafka_streams.task_model import (
+from levelwind.assignors.kafka_streams.assign import assign
+from levelwind.assignors.kafka_streams.task_model import (
     AwaitedCopy,
     SourceTopic,
     StreamsConsumer,

@@ -24,12 +24,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from assignors.kafka_streams.application import UNKNOWN, Application
-from assignors.kafka_streams.quotas import TaskQuotas, task_quotas
-from assignors.kafka_streams.task_model import StreamsSettings
-from assignors.problem.columns import Longs, numbered, within
-from assignors.problem.inputs import ProblemError
-from assignors.solver import MAX_COST, Arcs, concat_arcs, min_cost_flow
+from levelwind.assignors.kafka_streams.application import UNKNOWN, Application
+from levelwind.assignors.kafka_streams.quotas import TaskQuotas, task_quotas
+from levelwind.assignors.kafka_streams.task_model import StreamsSettings
+from levelwind.assignors.problem.columns import Longs, numbered, within
+from levelwind.assignors.problem.inputs import ProblemError
+from levelwind.assignors.solver import MAX_COST, Arcs, concat_arcs, min_cost_flow
 
 RAN, BEST, BEHIND, NOTHING = range(4)
 """State of a task that a process has; less is better.

@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from assignors.kafka_streams.task_model import (
+from levelwind.assignors.kafka_streams.task_model import (
     StreamsConsumer,
     StreamsProcess,
     StreamsSettings,
     Task,
 )
-from assignors.problem.columns import Bools, Longs, in_java_order, starts, utf16
-from assignors.problem.inputs import ProblemError
+from levelwind.assignors.problem.columns import Bools, Longs, in_java_order, starts, utf16
+from levelwind.assignors.problem.inputs import ProblemError
 
 NOBODY = -1
 """Index of no process, or of no consumer."""

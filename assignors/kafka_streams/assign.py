@@ -13,13 +13,18 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from assignors.kafka_streams.actives import assign_active
-from assignors.kafka_streams.application import NOBODY, Application
-from assignors.kafka_streams.standbys import assign_standbys
-from assignors.kafka_streams.task_model import StreamsProcess, StreamsSettings, Task, TaskPlan
-from assignors.kafka_streams.threads import assign_threads
-from assignors.kafka_streams.warmups import next_step
-from assignors.problem.columns import Longs
+from levelwind.assignors.kafka_streams.actives import assign_active
+from levelwind.assignors.kafka_streams.application import NOBODY, Application
+from levelwind.assignors.kafka_streams.standbys import assign_standbys
+from levelwind.assignors.kafka_streams.task_model import (
+    StreamsProcess,
+    StreamsSettings,
+    Task,
+    TaskPlan,
+)
+from levelwind.assignors.kafka_streams.threads import assign_threads
+from levelwind.assignors.kafka_streams.warmups import next_step
+from levelwind.assignors.problem.columns import Longs
 
 
 def assign(

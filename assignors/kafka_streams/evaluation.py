@@ -9,7 +9,12 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from assignors.kafka_streams.task_model import StreamsProcess, StreamsSettings, Task, TaskPlan
+from levelwind.assignors.kafka_streams.task_model import (
+    StreamsProcess,
+    StreamsSettings,
+    Task,
+    TaskPlan,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,10 +26,10 @@ from statistics import median
 from time import perf_counter_ns
 from typing import Any
 
-from assignors.kafka_streams.application import Application
-from assignors.kafka_streams.assign import plan_application
-from assignors.kafka_streams.evaluation import score_plan
-from assignors.kafka_streams.task_model import (
+from levelwind.assignors.kafka_streams.application import Application
+from levelwind.assignors.kafka_streams.assign import plan_application
+from levelwind.assignors.kafka_streams.evaluation import score_plan
+from levelwind.assignors.kafka_streams.task_model import (
     SourceTopic,
     StreamsConsumer,
     StreamsProcess,
@@ -38,8 +38,8 @@ from assignors.kafka_streams.task_model import (
     Task,
     TaskPlan,
 )
-from assignors.problem.inputs import ProblemError
-from assignors.problem.validation import MAX_PARTITIONS
+from levelwind.assignors.problem.inputs import ProblemError
+from levelwind.assignors.problem.validation import MAX_PARTITIONS
 
 MAX_THREADS = 100_000
 """Threads of a process owner consumers are given as a number."""

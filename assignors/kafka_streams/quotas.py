@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from assignors.problem.columns import Bools, Longs, within
+from levelwind.assignors.problem.columns import Bools, Longs, within
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

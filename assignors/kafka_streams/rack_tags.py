@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from assignors.problem.columns import Longs
+from levelwind.assignors.problem.columns import Longs
 
 MAX_LOOKAHEAD_WAYS = 2_000
 """Combinations of classes up to which several standbys are looked ahead."""

@@ -8,10 +8,10 @@ from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Sequence
 
-from assignors.kafka_streams.application import Application, TaskCopy
-from assignors.kafka_streams.quotas import TaskQuotas
-from assignors.kafka_streams.rack_tags import TagSpread
-from assignors.kafka_streams.task_model import StreamsSettings
+from levelwind.assignors.kafka_streams.application import Application, TaskCopy
+from levelwind.assignors.kafka_streams.quotas import TaskQuotas
+from levelwind.assignors.kafka_streams.rack_tags import TagSpread
+from levelwind.assignors.kafka_streams.task_model import StreamsSettings
 
 
 def rank(copy: TaskCopy) -> tuple[bool, bool, int, int]:

@@ -20,12 +20,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from assignors.kafka_streams.application import Application
-from assignors.kafka_streams.quotas import task_quotas
-from assignors.kafka_streams.rack_tags import TagSpread
-from assignors.kafka_streams.standby_placement import StandbyPlacement
-from assignors.kafka_streams.task_model import StreamsSettings
-from assignors.problem.columns import Longs
+from levelwind.assignors.kafka_streams.application import Application
+from levelwind.assignors.kafka_streams.quotas import task_quotas
+from levelwind.assignors.kafka_streams.rack_tags import TagSpread
+from levelwind.assignors.kafka_streams.standby_placement import StandbyPlacement
+from levelwind.assignors.kafka_streams.task_model import StreamsSettings
+from levelwind.assignors.problem.columns import Longs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from assignors.problem.inputs import ProblemError
+from levelwind.assignors.problem.inputs import ProblemError
 
 RackStrategy: TypeAlias = Literal["none", "min_traffic", "balance_subtopology"]
 

@@ -12,10 +12,10 @@ Source: Kafka's StreamsPartitionAssignor (stateful first, sticky, then interleav
 from collections.abc import Mapping, Sequence
 from heapq import heapify, heapreplace
 
-from assignors.kafka_streams.application import NOBODY, Application
-from assignors.kafka_streams.task_model import TaskAssignment
-from assignors.kafka_streams.warmups import TransitionStep
-from assignors.problem.columns import Longs
+from levelwind.assignors.kafka_streams.application import NOBODY, Application
+from levelwind.assignors.kafka_streams.task_model import TaskAssignment
+from levelwind.assignors.kafka_streams.warmups import TransitionStep
+from levelwind.assignors.problem.columns import Longs
 
 STATEFUL, STATELESS, STANDBY, WARMUP = range(4)
 """Kinds of work of a thread, in the order in which they are shared out."""

@@ -18,10 +18,10 @@ Source: KIP-441; the swap is Kafka's.
 
 from dataclasses import dataclass
 
-from assignors.kafka_streams.application import NOBODY, UNKNOWN, Application, TaskCopy
-from assignors.kafka_streams.standby_placement import rank
-from assignors.kafka_streams.task_model import AwaitedCopy, StreamsSettings
-from assignors.problem.columns import Longs
+from levelwind.assignors.kafka_streams.application import NOBODY, UNKNOWN, Application, TaskCopy
+from levelwind.assignors.kafka_streams.standby_placement import rank
+from levelwind.assignors.kafka_streams.task_model import AwaitedCopy, StreamsSettings
+from levelwind.assignors.problem.columns import Longs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

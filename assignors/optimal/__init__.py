@@ -3,10 +3,10 @@
 It knows groups and flows, but neither the wire nor the strategies' registry.
 """
 
-from assignors.optimal.best_plan import OptimalPlan, optimal_plan, optimal_strategy
-from assignors.optimal.certificate import Certificate, Objective
-from assignors.optimal.explanation import Alternative, Explanation, explain
-from assignors.optimal.model.work_budget import ClockCuts
+from levelwind.assignors.optimal.best_plan import OptimalPlan, optimal_plan, optimal_strategy
+from levelwind.assignors.optimal.certificate import Certificate, Objective
+from levelwind.assignors.optimal.explanation import Alternative, Explanation, explain
+from levelwind.assignors.optimal.model.work_budget import ClockCuts
 
 __all__ = [
     "Alternative",

@@ -9,18 +9,18 @@ from typing import Any
 
 import numpy as np
 
-from assignors.optimal.certificate import Certificate, certify
-from assignors.optimal.model.model import Model, build_model
-from assignors.optimal.model.plan_options import Options
-from assignors.optimal.model.work_budget import ClockCuts, WorkBudget
-from assignors.optimal.repair import meets_target, repair, target_limits
-from assignors.optimal.search.even_out import even_out
-from assignors.optimal.search.exact import exact_problem
-from assignors.optimal.search.truncate import truncate
-from assignors.optimal.slack_search import choose_slack
-from assignors.problem.assignment import Assignment
-from assignors.problem.columns import Bools
-from assignors.problem.group import Group
+from levelwind.assignors.optimal.certificate import Certificate, certify
+from levelwind.assignors.optimal.model.model import Model, build_model
+from levelwind.assignors.optimal.model.plan_options import Options
+from levelwind.assignors.optimal.model.work_budget import ClockCuts, WorkBudget
+from levelwind.assignors.optimal.repair import meets_target, repair, target_limits
+from levelwind.assignors.optimal.search.even_out import even_out
+from levelwind.assignors.optimal.search.exact import exact_problem
+from levelwind.assignors.optimal.search.truncate import truncate
+from levelwind.assignors.optimal.slack_search import choose_slack
+from levelwind.assignors.problem.assignment import Assignment
+from levelwind.assignors.problem.columns import Bools
+from levelwind.assignors.problem.group import Group
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

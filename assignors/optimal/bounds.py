@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from assignors.optimal.model.model import Model, sum_by_index
-from assignors.problem.columns import Floats, Longs
-from assignors.solver import Arcs, concat_arcs, max_flow
+from levelwind.assignors.optimal.model.model import Model, sum_by_index
+from levelwind.assignors.problem.columns import Floats, Longs
+from levelwind.assignors.solver import Arcs, concat_arcs, max_flow
 
 MAX_HEAVY_PER_MEMBER = 16
 """Largest number of heavy partitions that one member must own together, in `_heaviest_together`."""

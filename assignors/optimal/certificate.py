@@ -12,12 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from assignors.optimal.bounds import Bound, count_moves_bound, load_moves_bound
-from assignors.optimal.model.model import Model
-from assignors.optimal.model.work_budget import ClockCuts
-from assignors.optimal.search.class_flow import cross_rack_bound
-from assignors.optimal.target import Target
-from assignors.problem.columns import Ints
+from levelwind.assignors.optimal.bounds import Bound, count_moves_bound, load_moves_bound
+from levelwind.assignors.optimal.model.model import Model
+from levelwind.assignors.optimal.model.work_budget import ClockCuts
+from levelwind.assignors.optimal.search.class_flow import cross_rack_bound
+from levelwind.assignors.optimal.target import Target
+from levelwind.assignors.problem.columns import Ints
 
 MAX_NAMED_PARTITIONS = 3
 """Partitions of a bound that a certificate names; more names add nothing for a reader."""

@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from assignors.optimal.model.model import Model, build_model
-from assignors.optimal.model.plan_options import Options
-from assignors.optimal.model.working_plan import WorkingPlan
-from assignors.problem.assignment import NOBODY, Assignment
-from assignors.problem.columns import Floats, Longs
-from assignors.problem.group import Group
-from assignors.problem.inputs import ProblemError
+from levelwind.assignors.optimal.model.model import Model, build_model
+from levelwind.assignors.optimal.model.plan_options import Options
+from levelwind.assignors.optimal.model.working_plan import WorkingPlan
+from levelwind.assignors.problem.assignment import NOBODY, Assignment
+from levelwind.assignors.problem.columns import Floats, Longs
+from levelwind.assignors.problem.group import Group
+from levelwind.assignors.problem.inputs import ProblemError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

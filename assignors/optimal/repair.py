@@ -11,19 +11,19 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from assignors.optimal.model.model import Model
-from assignors.optimal.model.work_budget import WorkBudget
-from assignors.optimal.search.construct import construct
-from assignors.optimal.search.improve import improve
-from assignors.optimal.search.relay import relay
-from assignors.optimal.search.relieve import relieve
-from assignors.optimal.target import MAX_SEEDED_PARTITIONS, Target
-from assignors.problem.assignment import NOBODY
-from assignors.problem.columns import Ints, Longs
-from assignors.sticky import sticky_strategy
-from assignors.strategies.lag import lag_strategy
-from assignors.strategies.range import range_strategy
-from assignors.strategies.uniform import uniform_strategy
+from levelwind.assignors.optimal.model.model import Model
+from levelwind.assignors.optimal.model.work_budget import WorkBudget
+from levelwind.assignors.optimal.search.construct import construct
+from levelwind.assignors.optimal.search.improve import improve
+from levelwind.assignors.optimal.search.relay import relay
+from levelwind.assignors.optimal.search.relieve import relieve
+from levelwind.assignors.optimal.target import MAX_SEEDED_PARTITIONS, Target
+from levelwind.assignors.problem.assignment import NOBODY
+from levelwind.assignors.problem.columns import Ints, Longs
+from levelwind.assignors.sticky import sticky_strategy
+from levelwind.assignors.strategies.lag import lag_strategy
+from levelwind.assignors.strategies.range import range_strategy
+from levelwind.assignors.strategies.uniform import uniform_strategy
 
 
 def target_limits(model: Model, target: Target) -> tuple[float, int]:

@@ -14,12 +14,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from assignors.optimal.bounds import Bound, load_bound
-from assignors.optimal.model.model import Model
-from assignors.optimal.model.work_budget import WorkBudget
-from assignors.optimal.search.exact import ExactProblem, exact_problem
-from assignors.optimal.target import MAX_SEEDED_PARTITIONS, Target, find_target
-from assignors.problem.assignment import NOBODY
+from levelwind.assignors.optimal.bounds import Bound, load_bound
+from levelwind.assignors.optimal.model.model import Model
+from levelwind.assignors.optimal.model.work_budget import WorkBudget
+from levelwind.assignors.optimal.search.exact import ExactProblem, exact_problem
+from levelwind.assignors.optimal.target import MAX_SEEDED_PARTITIONS, Target, find_target
+from levelwind.assignors.problem.assignment import NOBODY
 
 
 @dataclass(frozen=True, slots=True)

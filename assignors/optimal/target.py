@@ -10,16 +10,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from assignors.optimal.bounds import Bound
-from assignors.optimal.model.model import Model, sum_by_index
-from assignors.optimal.model.work_budget import WorkBudget
-from assignors.optimal.search.construct import construct
-from assignors.optimal.search.improve import improve
-from assignors.optimal.search.relieve import relieve
-from assignors.problem.assignment import NOBODY
-from assignors.problem.columns import Ints
-from assignors.strategies.lag import lag_strategy
-from assignors.strategies.range import range_strategy
+from levelwind.assignors.optimal.bounds import Bound
+from levelwind.assignors.optimal.model.model import Model, sum_by_index
+from levelwind.assignors.optimal.model.work_budget import WorkBudget
+from levelwind.assignors.optimal.search.construct import construct
+from levelwind.assignors.optimal.search.improve import improve
+from levelwind.assignors.optimal.search.relieve import relieve
+from levelwind.assignors.problem.assignment import NOBODY
+from levelwind.assignors.problem.columns import Ints
+from levelwind.assignors.strategies.lag import lag_strategy
+from levelwind.assignors.strategies.range import range_strategy
 
 CLOSE_TO_BOUND = 0.25
 """Share of the load tolerance within which a plan counts as close enough to the bound."""

@@ -10,9 +10,9 @@ from itertools import islice, pairwise
 
 import numpy as np
 
-from assignors.problem.columns import Ints, radix
-from assignors.problem.group import Group
-from assignors.problem.inputs import ProblemError
+from levelwind.assignors.problem.columns import Ints, radix
+from levelwind.assignors.problem.group import Group
+from levelwind.assignors.problem.inputs import ProblemError
 
 NOBODY = -1
 """Owner of a partition that no member owns."""

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from assignors.problem.columns import Bools, Floats, Ints, Longs
+from levelwind.assignors.problem.columns import Bools, Floats, Ints, Longs
 
 SHORTEST_HORIZON_SECONDS = 10.0
 """Shortest horizon: what arrives within it counts, however little is behind."""

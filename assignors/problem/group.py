@@ -15,11 +15,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from assignors.problem import subscriptions, validation
-from assignors.problem.columns import Bools, Floats, Ints, Longs, frozen, starts, within
-from assignors.problem.drain import resolve_capacities
-from assignors.problem.inputs import Member, Topic
-from assignors.problem.topic_index import TopicIndex
+from levelwind.assignors.problem import subscriptions, validation
+from levelwind.assignors.problem.columns import Bools, Floats, Ints, Longs, frozen, starts, within
+from levelwind.assignors.problem.drain import resolve_capacities
+from levelwind.assignors.problem.inputs import Member, Topic
+from levelwind.assignors.problem.topic_index import TopicIndex
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

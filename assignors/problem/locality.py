@@ -6,8 +6,8 @@ replica in the member's rack. A partition or member of unknown rack is never rac
 
 import numpy as np
 
-from assignors.problem.columns import Bools, Ints, Longs
-from assignors.problem.group import Group
+from levelwind.assignors.problem.columns import Bools, Ints, Longs
+from levelwind.assignors.problem.group import Group
 
 UNKNOWN = -1
 """Index of the unknown rack in tables by rack: the last column."""

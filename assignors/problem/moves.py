@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from assignors.problem.assignment import NOBODY, Assignment
-from assignors.problem.columns import Ints, Longs
-from assignors.problem.group import Group
+from levelwind.assignors.problem.assignment import NOBODY, Assignment
+from levelwind.assignors.problem.columns import Ints, Longs
+from levelwind.assignors.problem.group import Group
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from assignors.problem.assignment import Assignment
-from assignors.problem.columns import Bools, Ints, Longs
-from assignors.problem.drain import DrainFigures, drain_figures
-from assignors.problem.group import Group
+from levelwind.assignors.problem.assignment import Assignment
+from levelwind.assignors.problem.columns import Bools, Ints, Longs
+from levelwind.assignors.problem.drain import DrainFigures, drain_figures
+from levelwind.assignors.problem.group import Group
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from assignors.problem.columns import Ints, Longs, distinct, radix, starts
-from assignors.problem.inputs import Member, ProblemError
+from levelwind.assignors.problem.columns import Ints, Longs, distinct, radix, starts
+from levelwind.assignors.problem.inputs import Member, ProblemError
 
 UNKNOWN = -1
 """Index of an unknown topic, and number of a partition that no topic can have."""

@@ -11,9 +11,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from assignors.problem import validation
-from assignors.problem.columns import Bools, Floats, Ints, Longs, frozen, in_java_order, starts
-from assignors.problem.inputs import Topic
+from levelwind.assignors.problem import validation
+from levelwind.assignors.problem.columns import (
+    Bools,
+    Floats,
+    Ints,
+    Longs,
+    frozen,
+    in_java_order,
+    starts,
+)
+from levelwind.assignors.problem.inputs import Topic
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from assignors.problem.columns import Bools, Floats, Ints, Longs, in_java_order, utf16
-from assignors.problem.inputs import Member, ProblemError, Topic
+from levelwind.assignors.problem.columns import Bools, Floats, Ints, Longs, in_java_order, utf16
+from levelwind.assignors.problem.inputs import Member, ProblemError, Topic
 
 MAX_PARTITIONS = 10_000_000
 """Partitions of one problem."""

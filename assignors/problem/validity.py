@@ -7,9 +7,9 @@ no member owns a partition of a topic that it does not read.
 
 import numpy as np
 
-from assignors.problem.assignment import Assignment
-from assignors.problem.columns import Bools, Ints
-from assignors.problem.group import Group
+from levelwind.assignors.problem.assignment import Assignment
+from levelwind.assignors.problem.columns import Bools, Ints
+from levelwind.assignors.problem.group import Group
 
 MAX_LISTED = 10
 """Violations listed of each kind: a broken strategy breaks thousands at once, and the first few say

@@ -14,13 +14,13 @@ import math
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 
-from assignors.protocol import partition_ranges as ranges
-from assignors.protocol.partition_ranges import MAX_PARTITIONS, WireError
+from levelwind.assignors.protocol import partition_ranges as ranges
+from levelwind.assignors.protocol.partition_ranges import MAX_PARTITIONS, WireError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from assignors.protocol.partition_ranges import Partitions
+    from levelwind.assignors.protocol.partition_ranges import Partitions
 
 MAX_INT64 = 2**63 - 1
 LATEST_MS = 253_402_300_799_999

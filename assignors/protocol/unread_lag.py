@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from assignors.protocol import json_fields
-from assignors.protocol.json_fields import MAX_INT64, Fields
-from assignors.protocol.partition_ranges import WireError
-from assignors.protocol.records import LagRecord, Rejection, decode, encode_key
+from levelwind.assignors.protocol import json_fields
+from levelwind.assignors.protocol.json_fields import MAX_INT64, Fields
+from levelwind.assignors.protocol.partition_ranges import WireError
+from levelwind.assignors.protocol.records import LagRecord, Rejection, decode, encode_key
 
 if TYPE_CHECKING:
-    from assignors.protocol.records import Key
+    from levelwind.assignors.protocol.records import Key
 
 AT, LAG, RATE = b'"at":', b'"lag":[', b'"rate":['
 """The bytes before the figures that can be read alone."""

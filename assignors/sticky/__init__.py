@@ -8,6 +8,6 @@ search the `transfer_graph` over each member's `member_stacks`. The package know
 no strategy and no wire.
 """
 
-from assignors.sticky.sticky_plan import kept_claims, sticky_owners, sticky_strategy
+from levelwind.assignors.sticky.sticky_plan import kept_claims, sticky_owners, sticky_strategy
 
 __all__ = ["kept_claims", "sticky_owners", "sticky_strategy"]

@@ -13,15 +13,15 @@ from typing import TypeAlias
 
 import numpy as np
 
-from assignors.problem.assignment import NOBODY
-from assignors.problem.columns import Bools, Ints, Longs, radix, starts, within
-from assignors.problem.group import Group
-from assignors.problem.locality import rack_remote_at, racks_matter
-from assignors.sticky.kafka_walk import KafkaWalk
-from assignors.sticky.rack_flow import RackFlow, rack_classes
-from assignors.sticky.transfer_chains import bring_rack_local
-from assignors.sticky.transfer_cycles import cancel_cycles
-from assignors.sticky.transfer_graph import TransferGraph
+from levelwind.assignors.problem.assignment import NOBODY
+from levelwind.assignors.problem.columns import Bools, Ints, Longs, radix, starts, within
+from levelwind.assignors.problem.group import Group
+from levelwind.assignors.problem.locality import rack_remote_at, racks_matter
+from levelwind.assignors.sticky.kafka_walk import KafkaWalk
+from levelwind.assignors.sticky.rack_flow import RackFlow, rack_classes
+from levelwind.assignors.sticky.transfer_chains import bring_rack_local
+from levelwind.assignors.sticky.transfer_cycles import cancel_cycles
+from levelwind.assignors.sticky.transfer_graph import TransferGraph
 
 SlotOrder: TypeAlias = Callable[[Longs, Longs], Longs]
 """Members in the order in which they take partitions, one entry a slot, from the room that each

@@ -10,11 +10,11 @@ Cost: O(S log M), and O(P log P) for each rack.
 
 import numpy as np
 
-from assignors.problem.assignment import NOBODY
-from assignors.problem.columns import Ints, Longs, within
-from assignors.problem.group import Group
-from assignors.sticky.transfer_graph import TransferGraph
-from assignors.sticky.water_filling import scarcest_first, water_fill
+from levelwind.assignors.problem.assignment import NOBODY
+from levelwind.assignors.problem.columns import Ints, Longs, within
+from levelwind.assignors.problem.group import Group
+from levelwind.assignors.sticky.transfer_graph import TransferGraph
+from levelwind.assignors.sticky.water_filling import scarcest_first, water_fill
 
 
 def fill_least_loaded(group: Group, owner: Ints) -> Longs:

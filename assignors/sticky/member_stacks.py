@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from assignors.problem.columns import Ints, Longs, radix
+from levelwind.assignors.problem.columns import Ints, Longs, radix
 
 
 class MemberStacks:

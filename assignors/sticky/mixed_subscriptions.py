@@ -12,14 +12,14 @@ from collections import deque
 
 import numpy as np
 
-from assignors.problem.columns import Bools, Ints
-from assignors.problem.group import Group
-from assignors.problem.locality import racks_matter
-from assignors.sticky.fill import deal_rack_local, fill_least_loaded
-from assignors.sticky.member_stacks import MemberStacks
-from assignors.sticky.transfer_chains import bring_rack_local
-from assignors.sticky.transfer_cycles import cancel_cycles
-from assignors.sticky.transfer_graph import TransferGraph
+from levelwind.assignors.problem.columns import Bools, Ints
+from levelwind.assignors.problem.group import Group
+from levelwind.assignors.problem.locality import racks_matter
+from levelwind.assignors.sticky.fill import deal_rack_local, fill_least_loaded
+from levelwind.assignors.sticky.member_stacks import MemberStacks
+from levelwind.assignors.sticky.transfer_chains import bring_rack_local
+from levelwind.assignors.sticky.transfer_cycles import cancel_cycles
+from levelwind.assignors.sticky.transfer_graph import TransferGraph
 
 
 def mixed_subscription_owners(group: Group, held: Ints) -> Ints:

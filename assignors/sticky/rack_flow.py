@@ -12,8 +12,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from assignors.problem.columns import Bools, Longs
-from assignors.problem.group import Group
+from levelwind.assignors.problem.columns import Bools, Longs
+from levelwind.assignors.problem.group import Group
 
 
 def rack_classes(group: Group, partitions: Longs, useful: Bools) -> tuple[Longs, list[list[int]]]:

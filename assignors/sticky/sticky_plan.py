@@ -6,11 +6,11 @@ cases.
 
 import numpy as np
 
-from assignors.problem.assignment import NOBODY, Assignment
-from assignors.problem.columns import Ints
-from assignors.problem.group import Group
-from assignors.sticky.equal_subscriptions import equal_subscription_owners
-from assignors.sticky.mixed_subscriptions import mixed_subscription_owners
+from levelwind.assignors.problem.assignment import NOBODY, Assignment
+from levelwind.assignors.problem.columns import Ints
+from levelwind.assignors.problem.group import Group
+from levelwind.assignors.sticky.equal_subscriptions import equal_subscription_owners
+from levelwind.assignors.sticky.mixed_subscriptions import mixed_subscription_owners
 
 
 def sticky_strategy(group: Group) -> Assignment:

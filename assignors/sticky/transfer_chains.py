@@ -10,12 +10,12 @@ Cost: O(S + P log P) a phase and a little for each chain; there are seldom more 
 
 import numpy as np
 
-from assignors.problem.assignment import NOBODY
-from assignors.problem.columns import Bools, Ints, Longs, distinct, within
-from assignors.problem.group import Group
-from assignors.problem.locality import rack_remote_at
-from assignors.sticky.member_stacks import MemberStacks
-from assignors.sticky.transfer_graph import TransferGraph
+from levelwind.assignors.problem.assignment import NOBODY
+from levelwind.assignors.problem.columns import Bools, Ints, Longs, distinct, within
+from levelwind.assignors.problem.group import Group
+from levelwind.assignors.problem.locality import rack_remote_at
+from levelwind.assignors.sticky.member_stacks import MemberStacks
+from levelwind.assignors.sticky.transfer_graph import TransferGraph
 
 MAX_CHAIN_LENGTH = 24
 """Transfers in a chain; partitions that need more stay for the search for cycles."""

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from assignors.problem.columns import Bools, Ints, Longs, firsts
-from assignors.problem.group import Group
-from assignors.problem.locality import rack_remote_at
-from assignors.sticky.transfer_graph import TransferGraph
+from levelwind.assignors.problem.columns import Bools, Ints, Longs, firsts
+from levelwind.assignors.problem.group import Group
+from levelwind.assignors.problem.locality import rack_remote_at
+from levelwind.assignors.sticky.transfer_graph import TransferGraph
 
 MAX_ARC_VISITS = 300_000_000
 """Arcs visited in all: about two seconds of work, which only the largest groups approach."""

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from assignors.problem.columns import Bools, Ints, Longs, numbered, starts
-from assignors.problem.group import Group
-from assignors.problem.locality import rack_remote
+from levelwind.assignors.problem.columns import Bools, Ints, Longs, numbered, starts
+from levelwind.assignors.problem.group import Group
+from levelwind.assignors.problem.locality import rack_remote
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -7,8 +7,8 @@ fewest readers first.
 
 import numpy as np
 
-from assignors.problem.columns import Longs, within
-from assignors.problem.group import Group
+from levelwind.assignors.problem.columns import Longs, within
+from levelwind.assignors.problem.group import Group
 
 
 def water_fill(levels: Longs, amount: int) -> Longs:

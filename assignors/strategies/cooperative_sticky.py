@@ -5,10 +5,10 @@ Source: Apache Kafka's CooperativeStickyAssignor (KIP-429).
 
 import numpy as np
 
-from assignors.problem.assignment import NOBODY, Assignment
-from assignors.problem.columns import Bools, Ints
-from assignors.problem.group import Group
-from assignors.sticky import kept_claims, sticky_owners
+from levelwind.assignors.problem.assignment import NOBODY, Assignment
+from levelwind.assignors.problem.columns import Bools, Ints
+from levelwind.assignors.problem.group import Group
+from levelwind.assignors.sticky import kept_claims, sticky_owners
 
 MAX_LOOK_AHEAD = 6
 """Targets that are tried for one that the next round leaves alone; the second nearly always is."""

@@ -5,8 +5,8 @@ Source: the FailoverAssignor of "Understanding Kafka partition assignment strate
 
 import numpy as np
 
-from assignors.problem.assignment import NOBODY, Assignment
-from assignors.problem.group import Group
+from levelwind.assignors.problem.assignment import NOBODY, Assignment
+from levelwind.assignors.problem.group import Group
 
 
 def failover_strategy(group: Group) -> Assignment:

@@ -5,9 +5,9 @@ Source: KIP-49.
 
 import numpy as np
 
-from assignors.problem.assignment import NOBODY, Assignment
-from assignors.problem.group import Group
-from assignors.sticky.water_filling import scarcest_first, water_fill, water_fill_order
+from levelwind.assignors.problem.assignment import NOBODY, Assignment
+from levelwind.assignors.problem.group import Group
+from levelwind.assignors.sticky.water_filling import scarcest_first, water_fill, water_fill_order
 
 
 def fair_strategy(group: Group) -> Assignment:

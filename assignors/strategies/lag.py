@@ -5,9 +5,9 @@ Source: KAFKA-5337 and the behaviour of its prototype.
 
 import numpy as np
 
-from assignors.problem.assignment import NOBODY, Assignment
-from assignors.problem.columns import Ints, Longs, within
-from assignors.problem.group import Group
+from levelwind.assignors.problem.assignment import NOBODY, Assignment
+from levelwind.assignors.problem.columns import Ints, Longs, within
+from levelwind.assignors.problem.group import Group
 
 FEW_READERS = 64
 """Below this number of readers, Python's own sort of a round is faster than NumPy's."""

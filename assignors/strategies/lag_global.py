@@ -8,10 +8,10 @@ from heapq import heapify, heappop, heappush
 
 import numpy as np
 
-from assignors.problem.assignment import NOBODY, Assignment
-from assignors.problem.columns import Bools, Floats, Ints, Longs, radix
-from assignors.problem.group import Group
-from assignors.sticky import kept_claims
+from levelwind.assignors.problem.assignment import NOBODY, Assignment
+from levelwind.assignors.problem.columns import Bools, Floats, Ints, Longs, radix
+from levelwind.assignors.problem.group import Group
+from levelwind.assignors.sticky import kept_claims
 
 MAX_EXCHANGE_CANDIDATES = 64
 """Partitions of a member that are tried in exchanges: heaviest of giver, lightest of taker."""

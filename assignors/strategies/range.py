@@ -9,9 +9,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from assignors.problem.assignment import NOBODY, Assignment
-from assignors.problem.columns import Bools, Ints, Longs, distinct, radix, starts, within
-from assignors.problem.group import Group
+from levelwind.assignors.problem.assignment import NOBODY, Assignment
+from levelwind.assignors.problem.columns import Bools, Ints, Longs, distinct, radix, starts, within
+from levelwind.assignors.problem.group import Group
 
 RACKLESS = -1
 """Rack of a reader whose rack is unknown."""

@@ -5,10 +5,10 @@ Source: Apache Kafka's RoundRobinAssignor.
 
 import numpy as np
 
-from assignors.problem.assignment import NOBODY, Assignment
-from assignors.problem.columns import Ints, within
-from assignors.problem.group import Group
-from assignors.strategies.range import reader_ranks
+from levelwind.assignors.problem.assignment import NOBODY, Assignment
+from levelwind.assignors.problem.columns import Ints, within
+from levelwind.assignors.problem.group import Group
+from levelwind.assignors.strategies.range import reader_ranks
 
 
 def roundrobin_strategy(group: Group) -> Assignment:

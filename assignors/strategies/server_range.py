@@ -3,9 +3,9 @@
 Source: the RangeAssignor of Kafka's group coordinator (KIP-848).
 """
 
-from assignors.problem.assignment import Assignment
-from assignors.problem.group import Group
-from assignors.strategies.range import consecutive_ranges, readers_in_kafka_order
+from levelwind.assignors.problem.assignment import Assignment
+from levelwind.assignors.problem.group import Group
+from levelwind.assignors.strategies.range import consecutive_ranges, readers_in_kafka_order
 
 
 def server_range_strategy(group: Group) -> Assignment:

@@ -7,9 +7,9 @@ from collections import defaultdict
 
 import numpy as np
 
-from assignors.problem.assignment import NOBODY, Assignment
-from assignors.problem.columns import Ints
-from assignors.problem.group import Group
+from levelwind.assignors.problem.assignment import NOBODY, Assignment
+from levelwind.assignors.problem.columns import Ints
+from levelwind.assignors.problem.group import Group
 
 
 def topic_roundrobin_strategy(group: Group) -> Assignment:

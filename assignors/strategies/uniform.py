@@ -4,11 +4,11 @@ Source: the UniformAssignor of Kafka's group coordinator (KIP-848), with the rac
 KIP-881 that the coordinator dropped.
 """
 
-from assignors.problem.assignment import Assignment
-from assignors.problem.group import Group
-from assignors.sticky import kept_claims
-from assignors.sticky.equal_subscriptions import equal_subscription_owners
-from assignors.sticky.mixed_subscriptions import mixed_subscription_owners
+from levelwind.assignors.problem.assignment import Assignment
+from levelwind.assignors.problem.group import Group
+from levelwind.assignors.sticky import kept_claims
+from levelwind.assignors.sticky.equal_subscriptions import equal_subscription_owners
+from levelwind.assignors.sticky.mixed_subscriptions import mixed_subscription_owners
 
 
 def uniform_strategy(group: Group) -> Assignment:

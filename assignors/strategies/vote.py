@@ -6,7 +6,7 @@ Source: the vote of Kafka's classic group protocol.
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from assignors.problem.inputs import ProblemError
+from levelwind.assignors.problem.inputs import ProblemError
 
 
 class InconsistentGroupProtocolError(ProblemError):

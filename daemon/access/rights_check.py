@@ -11,17 +11,24 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 
-from assignors.protocol.topics import TOPIC_KINDS
-from daemon.access.role_rights import EVERY, OFFSETS_TOPIC, Operation, Resource, Right, missing
-from daemon.errors import ClusterUnavailableError
-from daemon.kafka import clients
+from levelwind.assignors.protocol.topics import TOPIC_KINDS
+from levelwind.daemon.access.role_rights import (
+    EVERY,
+    OFFSETS_TOPIC,
+    Operation,
+    Resource,
+    Right,
+    missing,
+)
+from levelwind.daemon.errors import ClusterUnavailableError
+from levelwind.daemon.kafka import clients
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from confluent_kafka.admin import AdminClient
 
-    from assignors.protocol.topics import Topics
+    from levelwind.assignors.protocol.topics import Topics
 
 HINT = "`levelwind acls` prints the commands that grant all rights"
 USED_AT_ONCE = frozenset({Operation.READ, Operation.WRITE})

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from assignors.protocol import transactional_ids
-from daemon.errors import ConfigurationError
+from levelwind.assignors.protocol import transactional_ids
+from levelwind.daemon.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-    from assignors.protocol.topics import Topics
+    from levelwind.assignors.protocol.topics import Topics
 
 OFFSETS_TOPIC = "__consumer_offsets"
 EVERY = "*"

@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from daemon.service.availability.readiness import Readiness
+from levelwind.daemon.service.availability.readiness import Readiness
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from prometheus_client import CollectorRegistry
 
-    from daemon.api.access.bearer_tokens import TokenFile
-    from daemon.api.views.live_view import LiveView
-    from daemon.config.settings import Settings
+    from levelwind.daemon.api.access.bearer_tokens import TokenFile
+    from levelwind.daemon.api.views.live_view import LiveView
+    from levelwind.daemon.config.settings import Settings
 
 
 def _starting() -> Readiness:

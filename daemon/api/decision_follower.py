@@ -9,13 +9,13 @@ import asyncio
 import threading
 from typing import TYPE_CHECKING
 
-from assignors.protocol.records import DecisionPart
-from daemon.api.views.decision_log import DecisionLog
-from daemon.kafka.topic_follower import TopicFollower
+from levelwind.assignors.protocol.records import DecisionPart
+from levelwind.daemon.api.views.decision_log import DecisionLog
+from levelwind.daemon.kafka.topic_follower import TopicFollower
 
 if TYPE_CHECKING:
-    from daemon.config.settings import Settings
-    from daemon.kafka.topic_reader import ConsumedRecord
+    from levelwind.daemon.config.settings import Settings
+    from levelwind.daemon.kafka.topic_reader import ConsumedRecord
 
 FIRST_SECONDS = 10.0
 """Longest time for which the first request waits until the trail has been read."""

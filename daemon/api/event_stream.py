@@ -11,12 +11,12 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, Any
 
-from daemon.api.views.encoded_documents import encoded
+from levelwind.daemon.api.views.encoded_documents import encoded
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
 
-    from daemon.api.views.live_view import LiveView
+    from levelwind.daemon.api.views.live_view import LiveView
 
 INTERVAL_SECONDS = 1.0
 """Shortest time between two events of a stream."""

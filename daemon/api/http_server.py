@@ -15,16 +15,16 @@ from functools import partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
-from daemon.api.access.bearer_tokens import TokenFile
-from daemon.api.access.certificate_file import CertificateFile
-from daemon.api.api_context import ApiContext
-from daemon.api.views.lag_history import INTERVAL_SECONDS
-from daemon.api.views.live_view import LiveView
-from daemon.api.views.record_tap import RecordTap
-from daemon.config.http_section import HttpSection
-from daemon.config.listen import cannot_listen, listen_address, shown_address
-from daemon.telemetry.logger import Logger
-from daemon.wall_clock import now_ms
+from levelwind.daemon.api.access.bearer_tokens import TokenFile
+from levelwind.daemon.api.access.certificate_file import CertificateFile
+from levelwind.daemon.api.api_context import ApiContext
+from levelwind.daemon.api.views.lag_history import INTERVAL_SECONDS
+from levelwind.daemon.api.views.live_view import LiveView
+from levelwind.daemon.api.views.record_tap import RecordTap
+from levelwind.daemon.config.http_section import HttpSection
+from levelwind.daemon.config.listen import cannot_listen, listen_address, shown_address
+from levelwind.daemon.telemetry.logger import Logger
+from levelwind.daemon.wall_clock import now_ms
 
 if TYPE_CHECKING:
     import ssl
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 
     import uvicorn
 
-    from daemon.api.event_stream import EventStreams
-    from daemon.api.operating_routes import DecisionSource
-    from daemon.config.settings import Settings
-    from daemon.kafka.topic_reader import ConsumedRecord, UnreadMessage
-    from daemon.service.availability.readiness import Readiness
-    from daemon.service.metrics import Metrics
+    from levelwind.daemon.api.event_stream import EventStreams
+    from levelwind.daemon.api.operating_routes import DecisionSource
+    from levelwind.daemon.config.settings import Settings
+    from levelwind.daemon.kafka.topic_reader import ConsumedRecord, UnreadMessage
+    from levelwind.daemon.service.availability.readiness import Readiness
+    from levelwind.daemon.service.metrics import Metrics
 
 log = Logger()
 
@@ -137,9 +137,9 @@ class HttpServer:
     async def _serve(self) -> None:
         import uvicorn  # noqa: PLC0415 - in the thread: see the module
 
-        from daemon.api.decision_follower import DecisionFollower  # noqa: PLC0415 - likewise
-        from daemon.api.event_stream import EventStreams  # noqa: PLC0415 - likewise
-        from daemon.api.web_app import web_app  # noqa: PLC0415 - likewise
+        from levelwind.daemon.api.decision_follower import DecisionFollower  # noqa: PLC0415 - likewise
+        from levelwind.daemon.api.event_stream import EventStreams  # noqa: PLC0415 - likewise
+        from levelwind.daemon.api.web_app import web_app  # noqa: PLC0415 - likewise
 
         streams = EventStreams(self._context.view, self._context.status_document)
         self._streams = streams

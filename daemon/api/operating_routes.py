@@ -1,7 +1,7 @@
 """Routes of operators: levers, dry runs and orders, and the audit trail.
 
-An order goes the way of the command line's: `daemon.levers.acting.act`. One is worked on at a time,
-since a dry run computes a whole plan beside the planner.
+An order goes the way of the command line's: `levelwind.daemon.levers.acting.act`. One is worked on
+at a time, since a dry run computes a whole plan beside the planner.
 """
 
 import asyncio
@@ -10,10 +10,10 @@ from typing import Annotated, Any, Protocol
 from fastapi import APIRouter, Body, Depends, Query
 from fastapi.responses import JSONResponse
 
-from assignors.protocol.records import LeverRecord
-from daemon.api.access.operator_access import REFUSALS, operator_access
-from daemon.api.api_context import ApiContext
-from daemon.api.order_models import (
+from levelwind.assignors.protocol.records import LeverRecord
+from levelwind.daemon.api.access.operator_access import REFUSALS, operator_access
+from levelwind.daemon.api.api_context import ApiContext
+from levelwind.daemon.api.order_models import (
     DecisionDocument,
     DecisionList,
     LeverList,
@@ -23,16 +23,16 @@ from daemon.api.order_models import (
     ReplayDocument,
     SettingList,
 )
-from daemon.api.views.decision_log import MOST_DECISIONS, DecisionLog
-from daemon.api.views.group_documents import json_safe
-from daemon.api.wire_models import ErrorDocument
-from daemon.config.shown import flattened, masked_setting
-from daemon.decisions.reading import find_decision
-from daemon.decisions.replay import replay
-from daemon.levers.acting import act
-from daemon.levers.differences import moves_between
-from daemon.levers.orders import Operator, OperatorOrder
-from daemon.levers.preview import levers_in_force, override
+from levelwind.daemon.api.views.decision_log import MOST_DECISIONS, DecisionLog
+from levelwind.daemon.api.views.group_documents import json_safe
+from levelwind.daemon.api.wire_models import ErrorDocument
+from levelwind.daemon.config.shown import flattened, masked_setting
+from levelwind.daemon.decisions.reading import find_decision
+from levelwind.daemon.decisions.replay import replay
+from levelwind.daemon.levers.acting import act
+from levelwind.daemon.levers.differences import moves_between
+from levelwind.daemon.levers.orders import Operator, OperatorOrder
+from levelwind.daemon.levers.preview import levers_in_force, override
 
 Latest = Annotated[int, Query(ge=1, le=MOST_DECISIONS)]
 Before = Annotated[int | None, Query(ge=0, description="Milliseconds since the epoch.")]

@@ -4,8 +4,8 @@ from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field
 
-from daemon.api.wire_models import Document, Milliseconds, Scores
-from daemon.levers.orders import OrderAction
+from levelwind.daemon.api.wire_models import Document, Milliseconds, Scores
+from levelwind.daemon.levers.orders import OrderAction
 
 Name = Annotated[str, Field(max_length=1_000)]
 

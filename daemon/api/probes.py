@@ -7,8 +7,8 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse, Response
 from prometheus_client.exposition import choose_encoder
 
-from daemon.api.api_context import ApiContext
-from daemon.api.wire_models import HealthDocument, StatusDocument
+from levelwind.daemon.api.api_context import ApiContext
+from levelwind.daemon.api.wire_models import HealthDocument, StatusDocument
 
 RESPONSES_OF_READINESS: dict[int | str, dict[str, Any]] = {
     503: {"model": StatusDocument, "description": "Not ready: its topics are still being read."}

@@ -5,13 +5,13 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, HTTPException, Query
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 
-from daemon.api.api_context import ApiContext
-from daemon.api.event_stream import EventStreams
-from daemon.api.views.cluster_documents import cluster_document, pipeline_document
-from daemon.api.views.encoded_documents import EncodedDocuments
-from daemon.api.views.group_documents import group_document
-from daemon.api.views.lag_history import POINTS
-from daemon.api.wire_models import (
+from levelwind.daemon.api.api_context import ApiContext
+from levelwind.daemon.api.event_stream import EventStreams
+from levelwind.daemon.api.views.cluster_documents import cluster_document, pipeline_document
+from levelwind.daemon.api.views.encoded_documents import EncodedDocuments
+from levelwind.daemon.api.views.group_documents import group_document
+from levelwind.daemon.api.views.lag_history import POINTS
+from levelwind.daemon.api.wire_models import (
     ClusterDocument,
     ErrorDocument,
     GroupDocument,
@@ -21,8 +21,8 @@ from daemon.api.wire_models import (
     PipelineDocument,
     StatusDocument,
 )
-from daemon.inspection.group_view import GroupView
-from daemon.inspection.offset_rows import offset_rows
+from levelwind.daemon.inspection.group_view import GroupView
+from levelwind.daemon.inspection.offset_rows import offset_rows
 
 GroupOrder = Literal["group", "lag", "drain_seconds", "skew", "members", "partitions", "planned_at"]
 Points = Annotated[int, Query(ge=1, le=POINTS, description="How many of the last points.")]

@@ -11,13 +11,13 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException
 
-from daemon.api.access.guards import GuardedApp
-from daemon.api.operating_routes import decision_routes, lever_routes
-from daemon.api.page_routes import page_routes
-from daemon.api.probes import probe_routes
-from daemon.api.reading_routes import group_routes, installation_routes
-from daemon.api.wire_models import ErrorDocument
-from daemon.errors import (
+from levelwind.daemon.api.access.guards import GuardedApp
+from levelwind.daemon.api.operating_routes import decision_routes, lever_routes
+from levelwind.daemon.api.page_routes import page_routes
+from levelwind.daemon.api.probes import probe_routes
+from levelwind.daemon.api.reading_routes import group_routes, installation_routes
+from levelwind.daemon.api.wire_models import ErrorDocument
+from levelwind.daemon.errors import (
     ClusterUnavailableError,
     ConfigurationError,
     LevelwindError,
@@ -27,9 +27,9 @@ from daemon.errors import (
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Collection
 
-    from daemon.api.api_context import ApiContext
-    from daemon.api.event_stream import EventStreams
-    from daemon.api.operating_routes import DecisionSource
+    from levelwind.daemon.api.api_context import ApiContext
+    from levelwind.daemon.api.event_stream import EventStreams
+    from levelwind.daemon.api.operating_routes import DecisionSource
 
 STATUS_OF = {NotFoundError: 404, ConfigurationError: 400, ClusterUnavailableError: 503}
 """Status of an answer, by the error that a command would end with."""
@@ -71,7 +71,7 @@ def web_app(
         installation_routes(context, streams),
         lever_routes(context),
         decision_routes(context, decisions),
-        page_routes(files("daemon.api") / "page"),
+        page_routes(files("levelwind.daemon.api") / "page"),
     ):
         app.include_router(router)
     app.add_exception_handler(HTTPException, _refused)

@@ -1,5 +1,5 @@
-"""Entry point of `python -m daemon.cli`."""
+"""Entry point of `python -m levelwind.daemon.cli`."""
 
-from daemon.cli.main import main
+from levelwind.daemon.cli.main import main
 
 main()

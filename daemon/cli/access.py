@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from daemon.cli.options import format_option, read_settings, with_settings
-from daemon.console import echo
+from levelwind.daemon.cli.options import format_option, read_settings, with_settings
+from levelwind.daemon.console import echo
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -63,7 +63,7 @@ def acls(
     form: str,
 ) -> None:
     """Print the commands that grant one role exactly the rights that it needs."""
-    from daemon.access import role_rights as rights  # noqa: PLC0415 - see the package
+    from levelwind.daemon.access import role_rights as rights  # noqa: PLC0415 - see the package
 
     settings = read_settings(config, bootstrap, pairs)
     if role in {"consumer", "subscriber"} and not (group and names):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from daemon.cli.options import format_option, read_settings, settings_tree, with_settings
+from levelwind.daemon.cli.options import format_option, read_settings, settings_tree, with_settings
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -48,8 +48,8 @@ def show(
     form: str,
 ) -> None:
     """Show the effective settings and the source of each; secrets are masked."""
-    from daemon.config.secrets import masked  # noqa: PLC0415 - see the package
-    from daemon.config.shown import shown_settings  # noqa: PLC0415 - see the package
+    from levelwind.daemon.config.secrets import masked  # noqa: PLC0415 - see the package
+    from levelwind.daemon.config.shown import shown_settings  # noqa: PLC0415 - see the package
 
     rows: list[dict[str, Any]] = [
         setting._asdict()
@@ -62,8 +62,8 @@ def show(
             for name, value in sorted(settings.java_client().items())
         ]
     if levers:
-        from daemon.levers.acting import read_control  # noqa: PLC0415 - see the package
-        from daemon.levers.preview import levers_in_force, override  # noqa: PLC0415 - as above
+        from levelwind.daemon.levers.acting import read_control  # noqa: PLC0415 - see the package
+        from levelwind.daemon.levers.preview import levers_in_force, override  # noqa: PLC0415 - as above
 
         rows += [override(settings, lever) for lever in levers_in_force(read_control(settings))]
     for row in rows:

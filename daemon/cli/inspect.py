@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 import click
 
-from daemon.cli.options import format_option, read_settings, with_settings
-from daemon.console import echo
-from daemon.errors import NotFoundError
-from daemon.wall_clock import now_ms
+from levelwind.daemon.cli.options import format_option, read_settings, with_settings
+from levelwind.daemon.console import echo
+from levelwind.daemon.errors import NotFoundError
+from levelwind.daemon.wall_clock import now_ms
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,7 +63,7 @@ def groups(
     **shown: Any,
 ) -> None:
     """List the groups with their members, lag and skew, or the partitions of all of them."""
-    from daemon.inspection.show import show_groups, watching  # noqa: PLC0415 - see the package
+    from levelwind.daemon.inspection.show import show_groups, watching  # noqa: PLC0415 - see the package
 
     settings = read_settings(config, bootstrap, pairs)
     for _ in watching(shown.pop("watch"), clear=shown["form"] == "table"):
@@ -77,7 +77,7 @@ def describe(
     group: str, config: Path | None, bootstrap: str | None, pairs: tuple[str, ...], **shown: Any
 ) -> None:
     """Show one group: plan, levers, members, and partitions as kafka-consumer-groups does."""
-    from daemon.inspection.show import show_group, watching  # noqa: PLC0415 - see the package
+    from levelwind.daemon.inspection.show import show_group, watching  # noqa: PLC0415 - see the package
 
     settings = read_settings(config, bootstrap, pairs)
     for _ in watching(shown.pop("watch"), clear=shown["form"] == "table"):
@@ -97,7 +97,7 @@ def rebalance(
     group: str, reason: str, config: Path | None, bootstrap: str | None, pairs: tuple[str, ...]
 ) -> None:
     """Ask the daemon to compute a new plan for a group now, regardless of the cooldown."""
-    from daemon.inspection.rebalance import request_rebalance  # noqa: PLC0415 - see the package
+    from levelwind.daemon.inspection.rebalance import request_rebalance  # noqa: PLC0415 - see the package
 
     request_rebalance(read_settings(config, bootstrap, pairs), group, reason)
     echo(f"requested a plan for {group}; the daemon logs its decision", err=True)
@@ -119,7 +119,7 @@ def dead_letters(
     form: str,
 ) -> None:
     """List the records that the pipeline could not read."""
-    from daemon.inspection import dead_letters as inspection  # noqa: PLC0415 - see the package
+    from levelwind.daemon.inspection import dead_letters as inspection  # noqa: PLC0415 - see the package
 
     settings = read_settings(config, bootstrap, pairs)
     letters = inspection.classify_letters(settings, inspection.read_letters(settings, topic))
@@ -156,9 +156,9 @@ def record(
     Appends to FILE, or writes to standard output: first the samples that levelwind.lag still
     holds, then each new sample as it is published.
     """
-    from daemon.console import status  # noqa: PLC0415 - see the package
-    from daemon.inspection.record_lag import record_lag  # noqa: PLC0415 - see the package
-    from daemon.shutdown import stop_on_signals  # noqa: PLC0415 - see the package
+    from levelwind.daemon.console import status  # noqa: PLC0415 - see the package
+    from levelwind.daemon.inspection.record_lag import record_lag  # noqa: PLC0415 - see the package
+    from levelwind.daemon.shutdown import stop_on_signals  # noqa: PLC0415 - see the package
 
     settings = read_settings(config, bootstrap, pairs)
     with stop_on_signals() as stop, status("recording") as show:

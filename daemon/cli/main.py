@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from daemon.console import echo
-from daemon.errors import LevelwindError
+from levelwind.daemon.console import echo
+from levelwind.daemon.errors import LevelwindError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,7 +26,7 @@ class LazyCommand(NamedTuple):
     """Location of a command, and its line in the list of commands."""
 
     module: str
-    """Name of a module of `daemon.cli`."""
+    """Name of a module of `levelwind.daemon.cli`."""
     attribute: str
     """Name of the command in that module."""
     short_help: str
@@ -77,7 +77,7 @@ class LazyGroup(click.Group):
         del ctx
         if (lazy := COMMANDS.get(cmd_name)) is None:
             return None
-        module = import_module(f"daemon.cli.{lazy.module}")
+        module = import_module(f"levelwind.daemon.cli.{lazy.module}")
         command: click.Command = getattr(module, lazy.attribute)
         return command
 

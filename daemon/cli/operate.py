@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from daemon.cli.options import format_option, read_settings, with_settings
-from daemon.console import echo
+from levelwind.daemon.cli.options import format_option, read_settings, with_settings
+from levelwind.daemon.console import echo
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,9 +49,9 @@ def _act(
     **fields: Any,
 ) -> None:
     """Act on an order, and print what it changes."""
-    from daemon.inspection.shown_orders.order_text import print_outcome  # noqa: PLC0415 - see the package
-    from daemon.levers.acting import act  # noqa: PLC0415 - see the package
-    from daemon.levers.orders import Operator, OperatorOrder  # noqa: PLC0415 - see the package
+    from levelwind.daemon.inspection.shown_orders.order_text import print_outcome  # noqa: PLC0415 - see the package
+    from levelwind.daemon.levers.acting import act  # noqa: PLC0415 - see the package
+    from levelwind.daemon.levers.orders import Operator, OperatorOrder  # noqa: PLC0415 - see the package
 
     order = OperatorOrder(**fields)
     settings = read_settings(config, bootstrap, pairs)
@@ -90,8 +90,8 @@ def diff(
     form: str,
 ) -> None:
     """List each partition that is with another member in one plan of GROUP than in the other."""
-    from daemon.inspection.shown_orders.order_text import print_moves  # noqa: PLC0415 - see the package
-    from daemon.levers.differences import moves_between  # noqa: PLC0415 - see the package
+    from levelwind.daemon.inspection.shown_orders.order_text import print_moves  # noqa: PLC0415 - see the package
+    from levelwind.daemon.levers.differences import moves_between  # noqa: PLC0415 - see the package
 
     moves = moves_between(read_settings(config, bootstrap, pairs), group, before, after)
     if form == "json":
@@ -112,7 +112,7 @@ def apply(group: str, file: Any, **options: Any) -> None:
     FILE needs only `target`: by member and topic, ranges of partitions. A plan of other members or
     topics than the group has is refused.
     """
-    from daemon.levers.orders import OrderError, parse_target  # noqa: PLC0415 - see the package
+    from levelwind.daemon.levers.orders import OrderError, parse_target  # noqa: PLC0415 - see the package
 
     try:
         fields = json.load(file)
@@ -248,8 +248,8 @@ def decisions(
     form: str,
 ) -> None:
     """List the newest decisions about GROUP, or about all groups, and the orders of operators."""
-    from daemon.decisions.reading import read_decisions  # noqa: PLC0415 - see the package
-    from daemon.inspection.shown_orders.order_text import print_decisions  # noqa: PLC0415 - see the package
+    from levelwind.daemon.decisions.reading import read_decisions  # noqa: PLC0415 - see the package
+    from levelwind.daemon.inspection.shown_orders.order_text import print_decisions  # noqa: PLC0415 - see the package
 
     entries = read_decisions(read_settings(config, bootstrap, pairs), group, limit=limit)
     if form == "json":
@@ -276,9 +276,9 @@ def replay(
 
     DECISION is a decision's name or its plan's. Ends with 1 where they differ.
     """
-    from daemon.decisions.reading import find_decision  # noqa: PLC0415 - see the package
-    from daemon.decisions.replay import replay as compute  # noqa: PLC0415 - see the package
-    from daemon.inspection.shown_orders.order_text import print_replay  # noqa: PLC0415 - see the package
+    from levelwind.daemon.decisions.reading import find_decision  # noqa: PLC0415 - see the package
+    from levelwind.daemon.decisions.replay import replay as compute  # noqa: PLC0415 - see the package
+    from levelwind.daemon.inspection.shown_orders.order_text import print_replay  # noqa: PLC0415 - see the package
 
     result = compute(find_decision(read_settings(config, bootstrap, pairs), name, group))
     if form == "json":

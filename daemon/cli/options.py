@@ -11,7 +11,7 @@ import click
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from daemon.config.settings import Settings
+    from levelwind.daemon.config.settings import Settings
 
 _Command = TypeVar("_Command", bound="Callable[..., Any]")
 
@@ -63,7 +63,7 @@ def read_settings(
         ConfigurationError: a setting is wrong; the message names the setting and the reason.
         click.BadParameter: a pair is not `KEY=VALUE`, or contradicts an earlier pair.
     """
-    from daemon.config.settings import load  # noqa: PLC0415 - see the package
+    from levelwind.daemon.config.settings import load  # noqa: PLC0415 - see the package
 
     return load(config, settings_tree(bootstrap, pairs, **options))
 
@@ -104,8 +104,8 @@ def _path(key: str) -> list[str]:
 
     Names of client settings and of groups may contain dots themselves.
     """
-    from daemon.config.groups import GroupSection  # noqa: PLC0415 - see the package
-    from daemon.config.settings import PASSED_THROUGH  # noqa: PLC0415 - see the package
+    from levelwind.daemon.config.groups import GroupSection  # noqa: PLC0415 - see the package
+    from levelwind.daemon.config.settings import PASSED_THROUGH  # noqa: PLC0415 - see the package
 
     if table := PASSED_THROUGH.match(key):
         return [*table[1].split("."), key[table.end() :]]

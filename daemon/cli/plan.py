@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 import click
 
-from daemon.cli.options import format_option, read_settings, with_settings
-from daemon.console import echo
+from levelwind.daemon.cli.options import format_option, read_settings, with_settings
+from levelwind.daemon.console import echo
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from assignors.problem.group import Group
-    from daemon.config.settings import Settings
+    from levelwind.assignors.problem.group import Group
+    from levelwind.daemon.config.settings import Settings
 
 Command = TypeVar("Command", bound="Callable[..., Any]")
 Result = TypeVar("Result")
@@ -56,8 +56,8 @@ def results(
         return of_lines(problems)
     if problems is not None or group is None:
         raise click.UsageError("name either a file of PROBLEMS or a --group, not both")
-    from daemon.control.planning import options_of  # noqa: PLC0415 - see the package
-    from daemon.inspection.live_group import read_group  # noqa: PLC0415 - see the package
+    from levelwind.daemon.control.planning import options_of  # noqa: PLC0415 - see the package
+    from levelwind.daemon.inspection.live_group import read_group  # noqa: PLC0415 - see the package
 
     loaded = settings()
     options = options_of(loaded.planning_of(group))
@@ -68,7 +68,7 @@ def results(
 @click.argument("problems", type=click.File("rb"), default="-")
 def assign(problems: BinaryIO) -> None:
     """Solve assignment problems, one JSON object a line, from a file or standard input."""
-    from assignors.json_problems import solve_lines  # noqa: PLC0415 - see the package
+    from levelwind.assignors.json_problems import solve_lines  # noqa: PLC0415 - see the package
 
     for line in solve_lines(problems):
         echo(line)
@@ -100,7 +100,7 @@ def compare(
     form: str,
 ) -> None:
     """Compare strategies on each problem of a file (- is standard input), or on a live group."""
-    from daemon.inspection import compare as comparing  # noqa: PLC0415 - see the package
+    from levelwind.daemon.inspection import compare as comparing  # noqa: PLC0415 - see the package
 
     strategies = comparing.parse_strategies(names)
     if chart:
@@ -142,7 +142,7 @@ def explain(
     form: str,
 ) -> None:
     """Explain why a member owns a partition, and what the next best owners would cost."""
-    from daemon.inspection import explain as explaining  # noqa: PLC0415 - see the package
+    from levelwind.daemon.inspection import explain as explaining  # noqa: PLC0415 - see the package
 
     topic_partition = explaining.parse_partition(partition)
     explanations = results(
@@ -277,9 +277,9 @@ def simulate(
     form: str,
 ) -> None:
     """Simulate a day under several strategies: a scenario, or a recorded trace."""
-    from daemon.inspection.compare import check_chart_path  # noqa: PLC0415 - see the package
-    from daemon.simulation import command  # noqa: PLC0415 - see the package
-    from daemon.simulation.scenario import Size  # noqa: PLC0415 - see the package
+    from levelwind.daemon.inspection.compare import check_chart_path  # noqa: PLC0415 - see the package
+    from levelwind.daemon.simulation import command  # noqa: PLC0415 - see the package
+    from levelwind.daemon.simulation.scenario import Size  # noqa: PLC0415 - see the package
 
     if chart:
         check_chart_path(chart)
@@ -305,6 +305,6 @@ def simulate(
         )
     echo(json.dumps(simulated.as_json(), sort_keys=True) if form == "json" else simulated.as_text())
     if chart:
-        from daemon.simulation.day_chart import draw_simulation  # noqa: PLC0415 - Matplotlib takes half a second
+        from levelwind.daemon.simulation.day_chart import draw_simulation  # noqa: PLC0415 - Matplotlib takes half a second
 
         draw_simulation(simulated.title, simulated.rows, simulated.world.seconds, chart)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from daemon.cli.options import format_option, read_settings, with_settings
+from levelwind.daemon.cli.options import format_option, read_settings, with_settings
 
 if TYPE_CHECKING:
-    from daemon.config.settings import Settings
+    from levelwind.daemon.config.settings import Settings
 
 
 @click.command(short_help="Run the daemon.")
@@ -33,9 +33,9 @@ def run(
     log_level: str | None,
 ) -> None:
     """Run the daemon: the observer, the pipeline and the planner, until it is stopped."""
-    from daemon.api.http_server import HttpServer  # noqa: PLC0415 - see the package
-    from daemon.service.startup import run as run_daemon  # noqa: PLC0415 - as above
-    from daemon.telemetry import log_config  # noqa: PLC0415 - see the package
+    from levelwind.daemon.api.http_server import HttpServer  # noqa: PLC0415 - see the package
+    from levelwind.daemon.service.startup import run as run_daemon  # noqa: PLC0415 - as above
+    from levelwind.daemon.telemetry import log_config  # noqa: PLC0415 - see the package
 
     log = {k: v for k, v in (("format", log_format), ("level", log_level)) if v}
 
@@ -77,9 +77,9 @@ def pipeline(
     The daemon beside it needs the setting pipeline.run = "elsewhere". spark-submit runs the same
     with the file daemon/levelwind_pipeline.py.
     """
-    from daemon.pipeline.standalone import Shipping  # noqa: PLC0415 - see the package
-    from daemon.pipeline.standalone import run as run_pipeline  # noqa: PLC0415 - as above
-    from daemon.telemetry import log_config  # noqa: PLC0415 - see the package
+    from levelwind.daemon.pipeline.standalone import Shipping  # noqa: PLC0415 - see the package
+    from levelwind.daemon.pipeline.standalone import run as run_pipeline  # noqa: PLC0415 - as above
+    from levelwind.daemon.telemetry import log_config  # noqa: PLC0415 - see the package
 
     settings = read_settings(config, bootstrap, pairs)
     log_config.configure(level=settings.log.level, form=settings.log.format)
@@ -108,7 +108,7 @@ def pipeline(
 @format_option
 def cluster(brokers: int, racks: str, directory: Path, form: str) -> None:
     """Run an embedded Kafka cluster on the loopback interface until Ctrl-C."""
-    from daemon.demo.local_cluster import serve_cluster  # noqa: PLC0415 - see the package
+    from levelwind.daemon.demo.local_cluster import serve_cluster  # noqa: PLC0415 - see the package
 
     serve_cluster(brokers, tuple(racks.split(",")), directory, as_json=form == "json")
 
@@ -137,8 +137,8 @@ def demo(
     form: str,
 ) -> None:
     """Run a demo: brokers in three racks, a skewed workload, and the daemon that rebalances it."""
-    from daemon.demo.demo import DEMO_SETTINGS, run_demo  # noqa: PLC0415 - see the package
-    from daemon.telemetry import log_config  # noqa: PLC0415 - see the package
+    from levelwind.daemon.demo.demo import DEMO_SETTINGS, run_demo  # noqa: PLC0415 - see the package
+    from levelwind.daemon.telemetry import log_config  # noqa: PLC0415 - see the package
 
     # The daemon, a child process, logs to a file; this process prints the narration.
     log_config.configure(level="error")

@@ -12,11 +12,11 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, TypeVar
 
-from assignors.protocol.records import Mode
-from daemon.errors import ConfigurationError
+from levelwind.assignors.protocol.records import Mode
+from levelwind.daemon.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from daemon.config.groups import GroupSection
+    from levelwind.daemon.config.groups import GroupSection
 
 Section = TypeVar("Section")
 

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from daemon.control.settings import EVERY, Count
-from daemon.errors import ConfigurationError
+from levelwind.daemon.control.settings import EVERY, Count
+from levelwind.daemon.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from daemon.control.settings import PlanSettings, ScalingSettings
+    from levelwind.daemon.control.settings import PlanSettings, ScalingSettings
 
 
 def _listed(value: object) -> object:
@@ -139,7 +139,7 @@ def check_strategies(default: str, groups: Mapping[str, PlanSettings]) -> None:
     Raises:
         ConfigurationError: names the setting, and what to do.
     """
-    from assignors.registry import STRATEGIES  # noqa: PLC0415 - see the docstring
+    from levelwind.assignors.registry import STRATEGIES  # noqa: PLC0415 - see the docstring
 
     strategies = {"control": default} | {
         f"groups.{group}": planning.strategy for group, planning in groups.items()
@@ -160,8 +160,8 @@ def check_options(group: str, planning: PlanSettings) -> None:
     Raises:
         ConfigurationError: an option does not fit; the text names it, and what to do.
     """
-    from assignors.problem.inputs import ProblemError  # noqa: PLC0415 - as `check_strategies`
-    from assignors.registry import OPTIONS  # noqa: PLC0415 - as `check_strategies`
+    from levelwind.assignors.problem.inputs import ProblemError  # noqa: PLC0415 - as `check_strategies`
+    from levelwind.assignors.registry import OPTIONS  # noqa: PLC0415 - as `check_strategies`
 
     accepted = OPTIONS.get(planning.strategy, {})
     for option, value in planning.options.items():

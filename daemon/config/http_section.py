@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import BeforeValidator
 
-from daemon.config.groups import Names  # noqa: TC001 - the settings are built from the annotations
+from levelwind.daemon.config.groups import Names  # noqa: TC001 - the settings are built from the annotations
 
 
 def _path_or_none(value: object) -> object:

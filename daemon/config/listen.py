@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from daemon.errors import ConfigurationError
+from levelwind.daemon.errors import ConfigurationError
 
 
 def listen_address(setting: str, listen: str) -> tuple[str, int]:

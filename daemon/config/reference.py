@@ -1,7 +1,7 @@
 """Reference of all settings: docs/configuration.md, generated from the docstrings of the settings.
 
-`python -m daemon.config.reference` prints the page, and `make docs` writes it. What the page says
-beyond single settings (sources, examples, pass-through tables) stands here as text.
+`python -m levelwind.daemon.config.reference` prints the page, and `make docs` writes it. What the
+page says beyond single settings (sources, examples, pass-through tables) stands here as text.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from itertools import pairwise
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args, get_type_hints
 
-from assignors.optimal.model.plan_options import Options
-from daemon.config.groups import GroupSection
-from daemon.config.settings import PASSED_THROUGH, Settings
-from daemon.control.planning import options_of
-from daemon.control.settings import PlanSettings
+from levelwind.assignors.optimal.model.plan_options import Options
+from levelwind.daemon.config.groups import GroupSection
+from levelwind.daemon.config.settings import PASSED_THROUGH, Settings
+from levelwind.daemon.control.planning import options_of
+from levelwind.daemon.control.settings import PlanSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from daemon.errors import ConfigurationError
+from levelwind.daemon.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

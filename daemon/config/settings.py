@@ -19,30 +19,30 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_type_hi
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from assignors.handover.timers import Timers
-from assignors.protocol.topics import Topics
-from daemon.config.group_patterns import GroupModes, check_patterns, table_of
-from daemon.config.groups import GroupSection, check_strategies
-from daemon.config.http_section import HttpSection
-from daemon.config.java_client import java_security
-from daemon.config.secrets import with_files
-from daemon.control.settings import (
+from levelwind.assignors.handover.timers import Timers
+from levelwind.assignors.protocol.topics import Topics
+from levelwind.daemon.config.group_patterns import GroupModes, check_patterns, table_of
+from levelwind.daemon.config.groups import GroupSection, check_strategies
+from levelwind.daemon.config.http_section import HttpSection
+from levelwind.daemon.config.java_client import java_security
+from levelwind.daemon.config.secrets import with_files
+from levelwind.daemon.control.settings import (
     ControlSettings,
     Count,
     PlanSettings,
     ScalingSettings,
     Seconds,
 )
-from daemon.errors import ConfigurationError
-from daemon.kafka.topic_specs import TopicSettings
-from daemon.observer.settings import ObserverSettings
-from daemon.proxy.settings import ProxySettings
+from levelwind.daemon.errors import ConfigurationError
+from levelwind.daemon.kafka.topic_specs import TopicSettings
+from levelwind.daemon.observer.settings import ObserverSettings
+from levelwind.daemon.proxy.settings import ProxySettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from assignors.protocol.records import Mode
-    from streaming.spark.settings import PipelineSettings
+    from levelwind.assignors.protocol.records import Mode
+    from levelwind.streaming.spark.settings import PipelineSettings
 
 
 ENVIRONMENT = "LEVELWIND_"
@@ -213,7 +213,7 @@ class Settings(BaseModel):
 
     def pipeline_settings(self, jars: tuple[Path, ...]) -> PipelineSettings:
         """Return the settings of the pipeline's process."""
-        from streaming.spark.settings import PipelineSettings  # noqa: PLC0415 - it imports NumPy
+        from levelwind.streaming.spark.settings import PipelineSettings  # noqa: PLC0415 - it imports NumPy
 
         section = self.pipeline
         return PipelineSettings(

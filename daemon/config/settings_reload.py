@@ -6,16 +6,16 @@ import signal
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from daemon.config.shown import reloaded
-from daemon.control.boundary.control_events import SettingsChanged
-from daemon.errors import ConfigurationError
-from daemon.telemetry import log_config
-from daemon.telemetry.logger import Logger
+from levelwind.daemon.config.shown import reloaded
+from levelwind.daemon.control.boundary.control_events import SettingsChanged
+from levelwind.daemon.errors import ConfigurationError
+from levelwind.daemon.telemetry import log_config
+from levelwind.daemon.telemetry.logger import Logger
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from daemon.config.settings import Settings
+    from levelwind.daemon.config.settings import Settings
 
 log = Logger()
 

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic import BaseModel
 
-from daemon.config.secrets import masked
-from daemon.config.settings import PASSED_THROUGH, Settings, layers, load
+from levelwind.daemon.config.secrets import masked
+from levelwind.daemon.config.settings import PASSED_THROUGH, Settings, layers, load
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-    from daemon.config.groups import GroupSection
+    from levelwind.daemon.config.groups import GroupSection
 
 DEFAULT = "default"
 """Origin of a setting that no source names."""

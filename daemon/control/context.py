@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from assignors.handover.planner_time import PlannerTime
-    from assignors.handover.timers import Timers
-    from assignors.protocol.records import TopicRecord
-    from daemon.control.freeze.freeze_reason import FreezeReason
-    from daemon.control.membership.members_clock import MembersClocks
-    from daemon.control.settings import ControlSettings
+    from levelwind.assignors.handover.planner_time import PlannerTime
+    from levelwind.assignors.handover.timers import Timers
+    from levelwind.assignors.protocol.records import TopicRecord
+    from levelwind.daemon.control.freeze.freeze_reason import FreezeReason
+    from levelwind.daemon.control.membership.members_clock import MembersClocks
+    from levelwind.daemon.control.settings import ControlSettings
 
 
 class LogEvent(NamedTuple):

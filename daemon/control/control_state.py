@@ -9,22 +9,22 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from daemon.control.context import Clock, ControlContext
-from daemon.control.freeze.freeze_state import FreezeState
-from daemon.control.levers.lever_set import LeverSet
-from daemon.control.membership.members_clock import MembersClocks
-from daemon.control.membership.subscribed_patterns import SubscribedPatterns
-from daemon.control.schedule.group_table import GroupTable
-from daemon.control.schedule.plan_backlog import PlanBacklog
+from levelwind.daemon.control.context import Clock, ControlContext
+from levelwind.daemon.control.freeze.freeze_state import FreezeState
+from levelwind.daemon.control.levers.lever_set import LeverSet
+from levelwind.daemon.control.membership.members_clock import MembersClocks
+from levelwind.daemon.control.membership.subscribed_patterns import SubscribedPatterns
+from levelwind.daemon.control.schedule.group_table import GroupTable
+from levelwind.daemon.control.schedule.plan_backlog import PlanBacklog
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from assignors.handover.timers import Timers
-    from assignors.protocol.records import BrokerRecord, Mode, TopicRecord
-    from daemon.control.membership.members_clock import MembersClock
-    from daemon.control.schedule.plan_backlog import PlanBudget
-    from daemon.control.settings import ControlSettings, PlanSettings
+    from levelwind.assignors.handover.timers import Timers
+    from levelwind.assignors.protocol.records import BrokerRecord, Mode, TopicRecord
+    from levelwind.daemon.control.membership.members_clock import MembersClock
+    from levelwind.daemon.control.schedule.plan_backlog import PlanBudget
+    from levelwind.daemon.control.settings import ControlSettings, PlanSettings
 
 
 class Postponement(NamedTuple):

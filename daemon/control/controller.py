@@ -14,8 +14,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from assignors.handover.ledger import BELIEVED_EPOCH
-from assignors.protocol.records import (
+from levelwind.assignors.handover.ledger import BELIEVED_EPOCH
+from levelwind.assignors.protocol.records import (
     BrokerRecord,
     LagRecord,
     LeverRecord,
@@ -28,9 +28,9 @@ from assignors.protocol.records import (
     Tombstone,
     TopicRecord,
 )
-from assignors.protocol.unread_lag import UnreadLag
-from daemon.control.audit.group_decision import Decision
-from daemon.control.boundary.control_effects import (
+from levelwind.assignors.protocol.unread_lag import UnreadLag
+from levelwind.daemon.control.audit.group_decision import Decision
+from levelwind.daemon.control.boundary.control_effects import (
     Audit,
     Effect,
     FenceCommits,
@@ -39,7 +39,7 @@ from daemon.control.boundary.control_effects import (
     Rollback,
     concerns,
 )
-from daemon.control.boundary.control_events import (
+from levelwind.daemon.control.boundary.control_events import (
     CommitsFenced,
     Event,
     MembersRead,
@@ -53,30 +53,30 @@ from daemon.control.boundary.control_events import (
     Ticked,
     together,
 )
-from daemon.control.context import Clock, LogEvent
-from daemon.control.control_state import ControlState, Postponement
-from daemon.control.group_records import apply, sampled, unreadable
-from daemon.control.levers.lever_changes import (
+from levelwind.daemon.control.context import Clock, LogEvent
+from levelwind.daemon.control.control_state import ControlState, Postponement
+from levelwind.daemon.control.group_records import apply, sampled, unreadable
+from levelwind.daemon.control.levers.lever_changes import (
     overrides_events,
     pulled,
     recovered_proposals,
     with_levers,
 )
-from daemon.control.levers.lever_set import LeverSet
-from daemon.control.levers.setting_changes import settings_changed
-from daemon.control.managed_group import ManagedGroup
-from daemon.control.membership.announcements import repeated
-from daemon.control.membership.existing_partitions import existing_only
-from daemon.control.membership.members_clock import MembersClocks
-from daemon.control.membership.subscribed_patterns import SubscribedPatterns
-from daemon.control.recovery import recover
-from daemon.control.schedule.cluster_changes import cluster_changed
-from daemon.control.schedule.deadlines import NO_DEADLINES, sample_looked_at
-from daemon.control.schedule.deciding import decide_about, enter, undecided
-from daemon.control.schedule.group_table import GroupTable
-from daemon.control.schedule.plan_backlog import PlanBacklog, PlanBudget
-from daemon.control.schedule.ticking import plans_allowed, tick
-from daemon.control.watched.watched_decision import end_plan
+from levelwind.daemon.control.levers.lever_set import LeverSet
+from levelwind.daemon.control.levers.setting_changes import settings_changed
+from levelwind.daemon.control.managed_group import ManagedGroup
+from levelwind.daemon.control.membership.announcements import repeated
+from levelwind.daemon.control.membership.existing_partitions import existing_only
+from levelwind.daemon.control.membership.members_clock import MembersClocks
+from levelwind.daemon.control.membership.subscribed_patterns import SubscribedPatterns
+from levelwind.daemon.control.recovery import recover
+from levelwind.daemon.control.schedule.cluster_changes import cluster_changed
+from levelwind.daemon.control.schedule.deadlines import NO_DEADLINES, sample_looked_at
+from levelwind.daemon.control.schedule.deciding import decide_about, enter, undecided
+from levelwind.daemon.control.schedule.group_table import GroupTable
+from levelwind.daemon.control.schedule.plan_backlog import PlanBacklog, PlanBudget
+from levelwind.daemon.control.schedule.ticking import plans_allowed, tick
+from levelwind.daemon.control.watched.watched_decision import end_plan
 
 __all__ = [
     "Audit",
@@ -109,10 +109,10 @@ PLANNER_REPEAT_SECONDS = 3600.0
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from assignors.handover.ledger import Incarnation
-    from assignors.handover.planner_time import PlannerTime
-    from assignors.protocol.records import Record
-    from assignors.protocol.topics import TopicKind
+    from levelwind.assignors.handover.ledger import Incarnation
+    from levelwind.assignors.handover.planner_time import PlannerTime
+    from levelwind.assignors.protocol.records import Record
+    from levelwind.assignors.protocol.topics import TopicKind
 
 
 def step(state: ControlState, event: Event, clock: Clock) -> tuple[ControlState, list[Effect]]:

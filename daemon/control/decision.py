@@ -11,16 +11,16 @@ import traceback
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from assignors.problem.inputs import ProblemError
-from assignors.protocol.records import RacksEvidence, Tombstone
-from daemon.control import plan_record
-from daemon.control.audit.decision_draft import draft
-from daemon.control.audit.group_decision import Decision
-from daemon.control.context import LogEvent
-from daemon.control.freeze import kept_plan
-from daemon.control.gain.cooldown import TRIGGERED
-from daemon.control.levers.lever_set import only_necessary
-from daemon.control.levers.ordered_plan import (
+from levelwind.assignors.problem.inputs import ProblemError
+from levelwind.assignors.protocol.records import RacksEvidence, Tombstone
+from levelwind.daemon.control import plan_record
+from levelwind.daemon.control.audit.decision_draft import draft
+from levelwind.daemon.control.audit.group_decision import Decision
+from levelwind.daemon.control.context import LogEvent
+from levelwind.daemon.control.freeze import kept_plan
+from levelwind.daemon.control.gain.cooldown import TRIGGERED
+from levelwind.daemon.control.levers.lever_set import only_necessary
+from levelwind.daemon.control.levers.ordered_plan import (
     OrderRefusedError,
     ended_proposal,
     needs_approval,
@@ -29,18 +29,18 @@ from daemon.control.levers.ordered_plan import (
     propose,
     refuse_order,
 )
-from daemon.control.planning import compute_plan
-from daemon.control.policy import Objection, Suppression
-from daemon.control.settings import Cause
-from daemon.control.snapshot import GroupSnapshot
+from levelwind.daemon.control.planning import compute_plan
+from levelwind.daemon.control.policy import Objection, Suppression
+from levelwind.daemon.control.settings import Cause
+from levelwind.daemon.control.snapshot import GroupSnapshot
 
 if TYPE_CHECKING:
-    from assignors.protocol.records import GroupRecord
-    from daemon.control.context import ControlContext
-    from daemon.control.managed_group import ManagedGroup
-    from daemon.control.planning import ComputedPlan
-    from daemon.control.policy import Situation
-    from daemon.control.settings import PlanSettings
+    from levelwind.assignors.protocol.records import GroupRecord
+    from levelwind.daemon.control.context import ControlContext
+    from levelwind.daemon.control.managed_group import ManagedGroup
+    from levelwind.daemon.control.planning import ComputedPlan
+    from levelwind.daemon.control.policy import Situation
+    from levelwind.daemon.control.settings import PlanSettings
 
 
 def decide(

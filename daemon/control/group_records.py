@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from assignors.handover.ledger import Incarnation
-from assignors.protocol.records import (
+from levelwind.assignors.handover.ledger import Incarnation
+from levelwind.assignors.protocol.records import (
     LagRecord,
     MemberAssignment,
     MemberRecord,
@@ -15,16 +15,16 @@ from assignors.protocol.records import (
     Tombstone,
     TriggerRecord,
 )
-from assignors.protocol.unread_lag import UnreadLag
-from daemon.control.context import LogEvent
-from daemon.control.membership.announcements import announced, withdrawn
-from daemon.control.settings import Cause
+from levelwind.assignors.protocol.unread_lag import UnreadLag
+from levelwind.daemon.control.context import LogEvent
+from levelwind.daemon.control.membership.announcements import announced, withdrawn
+from levelwind.daemon.control.settings import Cause
 
 if TYPE_CHECKING:
-    from assignors.handover.planner_time import PlannerTime
-    from assignors.protocol.records import Record, Rejection
-    from assignors.protocol.unread_lag import LagFigures
-    from daemon.control.managed_group import ManagedGroup
+    from levelwind.assignors.handover.planner_time import PlannerTime
+    from levelwind.assignors.protocol.records import Record, Rejection
+    from levelwind.assignors.protocol.unread_lag import LagFigures
+    from levelwind.daemon.control.managed_group import ManagedGroup
 
 
 def apply(

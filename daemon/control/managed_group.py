@@ -11,24 +11,24 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from assignors.handover.ledger import Incarnation, Ledger
-from assignors.protocol import partition_ranges as ranges
-from assignors.protocol.patterns.topic_pattern import finds
-from daemon.control.context import LogEvent
-from daemon.control.gain.overload import DemandWatch
-from daemon.control.levers.lever_set import NO_LEVERS, GroupLevers
-from daemon.control.membership import start_bars
-from daemon.control.membership.live_member import Basis, Profile
-from daemon.control.policy import PolicyState, Situation
-from daemon.control.settings import Cause
+from levelwind.assignors.handover.ledger import Incarnation, Ledger
+from levelwind.assignors.protocol import partition_ranges as ranges
+from levelwind.assignors.protocol.patterns.topic_pattern import finds
+from levelwind.daemon.control.context import LogEvent
+from levelwind.daemon.control.gain.overload import DemandWatch
+from levelwind.daemon.control.levers.lever_set import NO_LEVERS, GroupLevers
+from levelwind.daemon.control.membership import start_bars
+from levelwind.daemon.control.membership.live_member import Basis, Profile
+from levelwind.daemon.control.policy import PolicyState, Situation
+from levelwind.daemon.control.settings import Cause
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
-    from assignors.handover.planner_time import PlannerTime
-    from assignors.handover.timers import Timers
-    from assignors.protocol.partition_ranges import TopicPartition
-    from assignors.protocol.records import (
+    from levelwind.assignors.handover.planner_time import PlannerTime
+    from levelwind.assignors.handover.timers import Timers
+    from levelwind.assignors.protocol.partition_ranges import TopicPartition
+    from levelwind.assignors.protocol.records import (
         GroupRecord,
         Key,
         LagRecord,
@@ -39,12 +39,12 @@ if TYPE_CHECKING:
         TopicRecord,
         TriggerRecord,
     )
-    from assignors.protocol.unread_lag import UnreadLag
-    from daemon.control.membership.duplicate_instances import InstanceConflict
-    from daemon.control.membership.live_member import Live
-    from daemon.control.membership.start_bars import StartBars
-    from daemon.control.planning import ComputedPlan
-    from daemon.control.watched.proxied_members import ProxiedMember
+    from levelwind.assignors.protocol.unread_lag import UnreadLag
+    from levelwind.daemon.control.membership.duplicate_instances import InstanceConflict
+    from levelwind.daemon.control.membership.live_member import Live
+    from levelwind.daemon.control.membership.start_bars import StartBars
+    from levelwind.daemon.control.planning import ComputedPlan
+    from levelwind.daemon.control.watched.proxied_members import ProxiedMember
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING
 
-from assignors.protocol import partition_ranges as ranges
-from assignors.protocol.records import (
+from levelwind.assignors.protocol import partition_ranges as ranges
+from levelwind.assignors.protocol.records import (
     CertifiedObjective,
     GroupRecord,
     PlanCertificate,
@@ -17,20 +17,20 @@ from assignors.protocol.records import (
     PlannedTopic,
     SpentMoves,
 )
-from daemon.control.gain.cooldown import (
+from levelwind.daemon.control.gain.cooldown import (
     HOUR_SECONDS,
     TRIGGERED,
     CauseCooldown,
     CooldownState,
     ExpectedGain,
 )
-from daemon.control.settings import Cause
+from levelwind.daemon.control.settings import Cause
 
 if TYPE_CHECKING:
-    from assignors.protocol.records import TopicRecord
-    from daemon.control.planning import ComputedPlan
-    from daemon.control.policy import PolicyState
-    from daemon.control.snapshot import GroupSnapshot
+    from levelwind.assignors.protocol.records import TopicRecord
+    from levelwind.daemon.control.planning import ComputedPlan
+    from levelwind.daemon.control.policy import PolicyState
+    from levelwind.daemon.control.snapshot import GroupSnapshot
 
 
 MINUTE_SECONDS = 60.0

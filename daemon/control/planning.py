@@ -10,17 +10,17 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from assignors.problem.assignment import Assignment
-from assignors.problem.drain import SHORTEST_HORIZON_SECONDS
-from assignors.problem.group import Group
-from assignors.problem.inputs import Member, ProblemError, Topic
-from assignors.problem.score import load_figures, score
-from assignors.problem.validity import violations
-from assignors.registry import certified_strategy
-from daemon.control.audit.plan_inputs import PlanInputs
-from daemon.control.gain.waiting import WaitingFigures, waiting_figures
-from daemon.control.policy import HANDOVER_SECONDS, Proposal
-from daemon.control.settings import EVERY, Cause
+from levelwind.assignors.problem.assignment import Assignment
+from levelwind.assignors.problem.drain import SHORTEST_HORIZON_SECONDS
+from levelwind.assignors.problem.group import Group
+from levelwind.assignors.problem.inputs import Member, ProblemError, Topic
+from levelwind.assignors.problem.score import load_figures, score
+from levelwind.assignors.problem.validity import violations
+from levelwind.assignors.registry import certified_strategy
+from levelwind.daemon.control.audit.plan_inputs import PlanInputs
+from levelwind.daemon.control.gain.waiting import WaitingFigures, waiting_figures
+from levelwind.daemon.control.policy import HANDOVER_SECONDS, Proposal
+from levelwind.daemon.control.settings import EVERY, Cause
 
 NEGLIGIBLE_LOAD_SECONDS = 0.7 * SHORTEST_HORIZON_SECONDS
 """Load of a member in seconds that justifies neither crossing racks nor a move: it needs at most
@@ -45,12 +45,12 @@ USUAL_RECORD_BYTES = 1_000.0
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from assignors.optimal import Certificate, ClockCuts
-    from assignors.problem.score import Score
-    from assignors.protocol.partition_ranges import TopicPartition
-    from assignors.protocol.records import LagRecord, MemberRecord, TopicRecord
-    from daemon.control.membership.live_member import Profile
-    from daemon.control.settings import PlanSettings
+    from levelwind.assignors.optimal import Certificate, ClockCuts
+    from levelwind.assignors.problem.score import Score
+    from levelwind.assignors.protocol.partition_ranges import TopicPartition
+    from levelwind.assignors.protocol.records import LagRecord, MemberRecord, TopicRecord
+    from levelwind.daemon.control.membership.live_member import Profile
+    from levelwind.daemon.control.settings import PlanSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,13 +5,13 @@ the same order: is the last plan to be evaluated, what is `due`, may a plan be c
 and is the computed plan worth its moves (`admit_plan`). Changes of members and topics and an
 operator's request get a plan as soon as they have settled. A trigger (racks, skew) gets one only
 when its own cooldown is over and the last hand-over is complete, the plan gains `min_gain`, a plan
-for skew saves more waiting than its hand-over costs (`daemon.control.gain.waiting`), and its moves
-fit the hourly budget of the cause; otherwise the trigger is suppressed and considered again later,
-for as long as it is active.
+for skew saves more waiting than its hand-over costs (`levelwind.daemon.control.gain.waiting`), and
+its moves fit the hourly budget of the cause; otherwise the trigger is suppressed and considered
+again later, for as long as it is active.
 
-Cooldowns are per cause (`daemon.control.gain.cooldown`). Members, topics and requests never wait
-for one: a partition without an owner cannot wait. All times are seconds on one monotonic clock: the
-daemon's, or the simulated one.
+Cooldowns are per cause (`levelwind.daemon.control.gain.cooldown`). Members, topics and requests
+never wait for one: a partition without an owner cannot wait. All times are seconds on one monotonic
+clock: the daemon's, or the simulated one.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
-from daemon.control.gain.cooldown import TRIGGERED, CooldownState, ExpectedGain
-from daemon.control.settings import Cause
+from levelwind.daemon.control.gain.cooldown import TRIGGERED, CooldownState, ExpectedGain
+from levelwind.daemon.control.settings import Cause
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from assignors.problem.drain import DrainFigures
-    from assignors.problem.score import Score
-    from daemon.control.gain.waiting import WaitingFigures
-    from daemon.control.settings import ControlSettings
+    from levelwind.assignors.problem.drain import DrainFigures
+    from levelwind.assignors.problem.score import Score
+    from levelwind.daemon.control.gain.waiting import WaitingFigures
+    from levelwind.daemon.control.settings import ControlSettings
 
 
 class Change(NamedTuple):

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from assignors.handover.ledger import BELIEVED_EPOCH, Incarnation
-from assignors.handover.ledger_recovery import recover_ledger
-from assignors.protocol import partition_ranges as ranges
-from assignors.protocol.records import (
+from levelwind.assignors.handover.ledger import BELIEVED_EPOCH, Incarnation
+from levelwind.assignors.handover.ledger_recovery import recover_ledger
+from levelwind.assignors.protocol import partition_ranges as ranges
+from levelwind.assignors.protocol.records import (
     BrokerRecord,
     GroupRecord,
     GroupShard,
@@ -30,27 +30,27 @@ from assignors.protocol.records import (
     TopicRecord,
     TriggerRecord,
 )
-from assignors.protocol.records.reassembly import Reassembly
-from assignors.protocol.records.shards import planned_assignments
-from daemon.control import plan_record
-from daemon.control.context import LogEvent
-from daemon.control.managed_group import ManagedGroup
-from daemon.control.membership.announcements import announced, records_lost
-from daemon.control.membership.existing_partitions import existing_only
-from daemon.control.membership.live_member import Profile
+from levelwind.assignors.protocol.records.reassembly import Reassembly
+from levelwind.assignors.protocol.records.shards import planned_assignments
+from levelwind.daemon.control import plan_record
+from levelwind.daemon.control.context import LogEvent
+from levelwind.daemon.control.managed_group import ManagedGroup
+from levelwind.daemon.control.membership.announcements import announced, records_lost
+from levelwind.daemon.control.membership.existing_partitions import existing_only
+from levelwind.daemon.control.membership.live_member import Profile
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from assignors.handover.planner_time import PlannerTime
-    from assignors.handover.timers import Timers
-    from assignors.protocol.partition_ranges import TopicPartition
-    from assignors.protocol.records import Key, Record
-    from assignors.protocol.topics import TopicKind
-    from daemon.control.context import Clock
-    from daemon.control.membership.live_member import Basis
-    from daemon.control.membership.members_clock import MembersClocks
-    from daemon.control.membership.subscribed_patterns import SubscribedPatterns
+    from levelwind.assignors.handover.planner_time import PlannerTime
+    from levelwind.assignors.handover.timers import Timers
+    from levelwind.assignors.protocol.partition_ranges import TopicPartition
+    from levelwind.assignors.protocol.records import Key, Record
+    from levelwind.assignors.protocol.topics import TopicKind
+    from levelwind.daemon.control.context import Clock
+    from levelwind.daemon.control.membership.live_member import Basis
+    from levelwind.daemon.control.membership.members_clock import MembersClocks
+    from levelwind.daemon.control.membership.subscribed_patterns import SubscribedPatterns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,24 +14,24 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from assignors.problem.drain import (
+from levelwind.assignors.problem.drain import (
     DrainFigures,
     drain_figures,
     load_seconds,
     resolve_capacities,
     sum_by_member,
 )
-from daemon.control.gain.demand import GroupDemand, group_demand, learned_speeds, rates_of
-from daemon.control.policy import excess
+from levelwind.daemon.control.gain.demand import GroupDemand, group_demand, learned_speeds, rates_of
+from levelwind.daemon.control.policy import excess
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from assignors.protocol.partition_ranges import TopicPartition
-    from assignors.protocol.records import LagRecord, MemberRecord, TopicRecord
-    from daemon.control.context import ControlContext
-    from daemon.control.managed_group import ManagedGroup
-    from daemon.control.membership.live_member import Basis, Profile
+    from levelwind.assignors.protocol.partition_ranges import TopicPartition
+    from levelwind.assignors.protocol.records import LagRecord, MemberRecord, TopicRecord
+    from levelwind.daemon.control.context import ControlContext
+    from levelwind.daemon.control.managed_group import ManagedGroup
+    from levelwind.daemon.control.membership.live_member import Basis, Profile
 
 
 def current_lags(

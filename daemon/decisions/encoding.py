@@ -15,18 +15,18 @@ from functools import cache
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from assignors.protocol import partition_ranges as ranges
-from assignors.protocol.json_fields import dumps
-from assignors.protocol.records import DecisionPart
-from daemon.errors import NotFoundError
+from levelwind.assignors.protocol import partition_ranges as ranges
+from levelwind.assignors.protocol.json_fields import dumps
+from levelwind.assignors.protocol.records import DecisionPart
+from levelwind.daemon.errors import NotFoundError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from assignors.protocol.partition_ranges import Partitions
-    from assignors.protocol.records import Outcome
-    from daemon.control.audit.decision_draft import DecisionDraft
-    from daemon.control.planning import ComputedPlan
+    from levelwind.assignors.protocol.partition_ranges import Partitions
+    from levelwind.assignors.protocol.records import Outcome
+    from levelwind.daemon.control.audit.decision_draft import DecisionDraft
+    from levelwind.daemon.control.planning import ComputedPlan
 
 PART_CHARACTERS = 512 * 1024
 """The most characters of a part's body: a message may have a million bytes."""
@@ -48,7 +48,7 @@ class DecisionEntry:
     cause: str
     plan_id: str | None
     body: Mapping[str, Any]
-    """Everything else; see `decision_body` and `daemon.levers.acting`."""
+    """Everything else; see `decision_body` and `levelwind.daemon.levers.acting`."""
 
     @property
     def target(self) -> dict[str, Partitions]:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from heapq import nlargest
 from typing import TYPE_CHECKING
 
-from assignors.protocol.records import ALL_GROUPS, DecisionPart
-from daemon.decisions.encoding import assemble
-from daemon.errors import NotFoundError
-from daemon.kafka.topic_reader import ConsumedRecord, read_to_end
+from levelwind.assignors.protocol.records import ALL_GROUPS, DecisionPart
+from levelwind.daemon.decisions.encoding import assemble
+from levelwind.daemon.errors import NotFoundError
+from levelwind.daemon.kafka.topic_reader import ConsumedRecord, read_to_end
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from daemon.config.settings import Settings
-    from daemon.decisions.encoding import DecisionEntry
+    from levelwind.daemon.config.settings import Settings
+    from levelwind.daemon.decisions.encoding import DecisionEntry
 
 
 def read_decisions(

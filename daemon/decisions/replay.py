@@ -10,19 +10,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from assignors.json_problems import parse_problem
-from assignors.problem.inputs import ProblemError
-from assignors.protocol import partition_ranges as ranges
-from assignors.protocol.json_fields import dumps, loads
-from daemon.control.audit.plan_inputs import PlanInputs
-from daemon.control.planning import solved
-from daemon.decisions.encoding import plan_body
-from daemon.errors import NotFoundError
+from levelwind.assignors.json_problems import parse_problem
+from levelwind.assignors.problem.inputs import ProblemError
+from levelwind.assignors.protocol import partition_ranges as ranges
+from levelwind.assignors.protocol.json_fields import dumps, loads
+from levelwind.daemon.control.audit.plan_inputs import PlanInputs
+from levelwind.daemon.control.planning import solved
+from levelwind.daemon.decisions.encoding import plan_body
+from levelwind.daemon.errors import NotFoundError
 
 if TYPE_CHECKING:
-    from assignors.optimal import ClockCuts
-    from daemon.control.planning import ComputedPlan
-    from daemon.decisions.encoding import DecisionEntry
+    from levelwind.assignors.optimal import ClockCuts
+    from levelwind.daemon.control.planning import ComputedPlan
+    from levelwind.daemon.decisions.encoding import DecisionEntry
 
 COMPARED = ("target", "before", "after", "waiting", "certificate")
 """Fields of a decision that its replay computes again."""

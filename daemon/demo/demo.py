@@ -19,32 +19,32 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from daemon.demo import workload
-from daemon.demo.demo_workers import (
+from levelwind.daemon.demo import workload
+from levelwind.daemon.demo.demo_workers import (
     GROUP,
     KAFKA_ASSIGNOR,
     KAFKA_GROUP,
     kafka_workers,
     managed_workers,
 )
-from daemon.demo.local_cluster import start_cluster
-from daemon.demo.narrator import Narrator
-from daemon.demo.panes import Pane, member_lags, p99_delay
-from daemon.demo.workload import RACKS, OrderProducer, Traffic
-from daemon.errors import LevelwindError
-from daemon.inspection.group_view import GroupViews
-from daemon.kafka.topic_follower import TopicFollower
-from daemon.paths import ensure_writable
-from daemon.shutdown import stop_on_signals
-from deploy import guard
+from levelwind.daemon.demo.local_cluster import start_cluster
+from levelwind.daemon.demo.narrator import Narrator
+from levelwind.daemon.demo.panes import Pane, member_lags, p99_delay
+from levelwind.daemon.demo.workload import RACKS, OrderProducer, Traffic
+from levelwind.daemon.errors import LevelwindError
+from levelwind.daemon.inspection.group_view import GroupViews
+from levelwind.daemon.kafka.topic_follower import TopicFollower
+from levelwind.daemon.paths import ensure_writable
+from levelwind.daemon.shutdown import stop_on_signals
+from levelwind.deploy import guard
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from daemon.config.settings import Settings
-    from daemon.demo.demo_workers import GroupWorker
-    from daemon.kafka.topic_reader import ConsumedRecord
+    from levelwind.daemon.config.settings import Settings
+    from levelwind.daemon.demo.demo_workers import GroupWorker
+    from levelwind.daemon.kafka.topic_reader import ConsumedRecord
 
 DEMO_SETTINGS = ("control.cooldown.duration=20",)
 """Shorter waits than in production, because people watch a demo for minutes only."""
@@ -209,7 +209,15 @@ class DaemonChild:
     """`levelwind run` as a child process; its log is written to a file and narrated."""
 
     def __init__(self, arguments: Sequence[str], log: Path, narrator: Narrator) -> None:
-        command = [sys.executable, "-m", "daemon.cli", "run", "--log-format", "json", *arguments]
+        command = [
+            sys.executable,
+            "-m",
+            "levelwind.daemon.cli",
+            "run",
+            "--log-format",
+            "json",
+            *arguments,
+        ]
         self._child = guard.start(command, grace=DAEMON_GRACE_SECONDS, output=subprocess.PIPE)
         self._log = log
         self._narrator = narrator

@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from confluent_kafka import Consumer
 
-from assignors.clients.confluent import ManagedConsumer
-from daemon.demo.workload import RACKS, TOPICS, WorkloadThread
-from daemon.wall_clock import now_ms
+from levelwind.assignors.clients.confluent import ManagedConsumer
+from levelwind.daemon.demo.workload import RACKS, TOPICS, WorkloadThread
+from levelwind.daemon.wall_clock import now_ms
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from confluent_kafka import TopicPartition
 
-    from daemon.demo.workload import Traffic
+    from levelwind.daemon.demo.workload import Traffic
 
 GROUP = "orders"
 """The group that follows levelwind's assignments."""

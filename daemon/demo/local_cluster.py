@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import click
 from rich.console import Console
 
-from daemon.errors import ClusterUnavailableError
-from daemon.paths import ensure_writable
-from daemon.shutdown import stop_on_signals
-from deploy.cluster import Cluster
-from deploy.errors import SetupError
+from levelwind.daemon.errors import ClusterUnavailableError
+from levelwind.daemon.paths import ensure_writable
+from levelwind.daemon.shutdown import stop_on_signals
+from levelwind.deploy.cluster import Cluster
+from levelwind.deploy.errors import SetupError
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 from rich.live import Live
 from rich.markup import escape
 
-from assignors.protocol import partition_ranges as ranges
-from daemon.demo.panes import panes_line, panes_side_by_side
-from daemon.inspection.tables import describe_trigger
+from levelwind.assignors.protocol import partition_ranges as ranges
+from levelwind.daemon.demo.panes import panes_line, panes_side_by_side
+from levelwind.daemon.inspection.tables import describe_trigger
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from rich.console import Console
 
-    from daemon.demo.panes import Pane
+    from levelwind.daemon.demo.panes import Pane
 
 PANES_EVERY_SECONDS = 2.0
 COLOURS = {

@@ -18,9 +18,9 @@ import numpy as np
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import NewTopic
 
-from assignors.protocol.topics import partition_for
-from daemon.errors import ClusterUnavailableError
-from daemon.kafka import clients
+from levelwind.assignors.protocol.topics import partition_for
+from levelwind.daemon.errors import ClusterUnavailableError
+from levelwind.daemon.kafka import clients
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

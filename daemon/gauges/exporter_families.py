@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from prometheus_client.core import Metric
 
-    from assignors.protocol.records import LagRecord
-    from daemon.gauges.group_figures import TopicFigures
+    from levelwind.assignors.protocol.records import LagRecord
+    from levelwind.daemon.gauges.group_figures import TopicFigures
 
 _Figure = TypeVar("_Figure", int, float)
 

@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING
 
 from prometheus_client.core import GaugeMetricFamily
 
-from daemon.gauges.exporter_families import ExporterFamilies
-from daemon.gauges.group_gauges import GroupGauges
+from levelwind.daemon.gauges.exporter_families import ExporterFamilies
+from levelwind.daemon.gauges.group_gauges import GroupGauges
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from prometheus_client.core import Metric
 
-    from daemon.control.controller import ControlState
-    from daemon.control.gain.scaling import MembersWanted
-    from daemon.control.managed_group import ManagedGroup
-    from daemon.gauges.group_figures import GroupFigures
+    from levelwind.daemon.control.controller import ControlState
+    from levelwind.daemon.control.gain.scaling import MembersWanted
+    from levelwind.daemon.control.managed_group import ManagedGroup
+    from levelwind.daemon.gauges.group_figures import GroupFigures
 
 GROUP_TEXTS: Mapping[str, str] = {
     "lag_records": "Records behind, over the partitions of the group whose lag is known.",

@@ -7,23 +7,23 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from daemon.control.gain.cross_rack import CrossRackShares, cross_rack_shares
-from daemon.control.gain.demand import learned_speeds, rates_of
-from daemon.control.gain.scaling import members_needed
-from daemon.control.group_records import newest_lags
-from daemon.control.snapshot import current_lags, group_lag
-from daemon.control.watched.lag_owners import EQUAL_CAPACITY, member_racks_in, owners_in
+from levelwind.daemon.control.gain.cross_rack import CrossRackShares, cross_rack_shares
+from levelwind.daemon.control.gain.demand import learned_speeds, rates_of
+from levelwind.daemon.control.gain.scaling import members_needed
+from levelwind.daemon.control.group_records import newest_lags
+from levelwind.daemon.control.snapshot import current_lags, group_lag
+from levelwind.daemon.control.watched.lag_owners import EQUAL_CAPACITY, member_racks_in, owners_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from assignors.problem.columns import Floats
-    from assignors.protocol.partition_ranges import TopicPartition
-    from assignors.protocol.records import LagRecord
-    from daemon.control.controller import ControlState
-    from daemon.control.managed_group import ManagedGroup
-    from daemon.control.settings import ScalingSettings
-    from daemon.control.snapshot import GroupLag
+    from levelwind.assignors.problem.columns import Floats
+    from levelwind.assignors.protocol.partition_ranges import TopicPartition
+    from levelwind.assignors.protocol.records import LagRecord
+    from levelwind.daemon.control.controller import ControlState
+    from levelwind.daemon.control.managed_group import ManagedGroup
+    from levelwind.daemon.control.settings import ScalingSettings
+    from levelwind.daemon.control.snapshot import GroupLag
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,15 +11,15 @@ from dataclasses import dataclass
 from operator import is_
 from typing import TYPE_CHECKING, NamedTuple
 
-from daemon.control.gain.scaling import MembersWanted
-from daemon.control.settings import ScalingSettings
-from daemon.gauges.group_figures import GroupFigures, figures_of
+from levelwind.daemon.control.gain.scaling import MembersWanted
+from levelwind.daemon.control.settings import ScalingSettings
+from levelwind.daemon.gauges.group_figures import GroupFigures, figures_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from daemon.control.controller import ControlState
-    from daemon.control.managed_group import ManagedGroup
+    from levelwind.daemon.control.controller import ControlState
+    from levelwind.daemon.control.managed_group import ManagedGroup
 
 
 class _Basis(NamedTuple):

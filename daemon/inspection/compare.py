@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from assignors.comparison import ComparisonRow, compare, table
-from assignors.json_problems import parse_line, parse_problem
-from assignors.problem.group import Group
-from assignors.problem.inputs import ProblemError
-from assignors.registry import STRATEGIES, strategy_named
-from daemon.errors import ConfigurationError
+from levelwind.assignors.comparison import ComparisonRow, compare, table
+from levelwind.assignors.json_problems import parse_line, parse_problem
+from levelwind.assignors.problem.group import Group
+from levelwind.assignors.problem.inputs import ProblemError
+from levelwind.assignors.registry import STRATEGIES, strategy_named
+from levelwind.daemon.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -120,7 +120,7 @@ def check_chart_path(path: Path) -> None:
         ConfigurationError: the suffix is not that of a supported format, or the directory does
             not exist.
     """
-    from daemon.charts import chart_format  # noqa: PLC0415 - as below
+    from levelwind.daemon.charts import chart_format  # noqa: PLC0415 - as below
 
     chart_format(path)
 
@@ -132,7 +132,7 @@ def draw_chart(compared: Sequence[GroupComparison], path: Path) -> None:
         ConfigurationError: there are none, or too many for one chart, or the file cannot be
             written.
     """
-    from daemon.charts import draw_comparison  # noqa: PLC0415 - Matplotlib takes half a second
+    from levelwind.daemon.charts import draw_comparison  # noqa: PLC0415 - Matplotlib takes half a second
 
     bands = [
         (comparison.title, comparison.rows) for comparison in compared if comparison.error is None

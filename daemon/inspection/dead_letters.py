@@ -15,11 +15,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from assignors.protocol.records import DeadLetter, ReplayRecord, Tombstone
-from daemon.console import age_text, borderless_table, stdout_console
-from daemon.errors import ClusterUnavailableError, NotFoundError
-from daemon.kafka.record_writer import write_replays
-from daemon.kafka.topic_reader import (
+from levelwind.assignors.protocol.records import DeadLetter, ReplayRecord, Tombstone
+from levelwind.daemon.console import age_text, borderless_table, stdout_console
+from levelwind.daemon.errors import ClusterUnavailableError, NotFoundError
+from levelwind.daemon.kafka.record_writer import write_replays
+from levelwind.daemon.kafka.topic_reader import (
     ConsumedRecord,
     ReadProgress,
     is_partition_end,
@@ -28,14 +28,14 @@ from daemon.kafka.topic_reader import (
     read_until,
     stable_ends,
 )
-from daemon.wall_clock import now_ms
-from streaming.messages.rows import Raw
+from levelwind.daemon.wall_clock import now_ms
+from levelwind.streaming.messages.rows import Raw
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from assignors.protocol.topics import Topics
-    from daemon.config.settings import Settings
+    from levelwind.assignors.protocol.topics import Topics
+    from levelwind.daemon.config.settings import Settings
 
     PartitionKey = tuple[str, int]
     LogPosition = tuple[str, int, int]
@@ -113,7 +113,7 @@ def open_letters(records: Iterable[DeadLetter | Tombstone], topic: str | None) -
 
 def classify(letter: DeadLetter, scan: PartitionScan, topics: Topics, now: int) -> ClassifiedLetter:
     """Compare a letter with the record that the partition now has at the letter's offset."""
-    from streaming.decoding.ingest import unreadable  # noqa: PLC0415 - it imports NumPy and pyarrow
+    from levelwind.streaming.decoding.ingest import unreadable  # noqa: PLC0415 - it imports NumPy and pyarrow
 
     raw = scan.records.get(letter.offset)
     same = (

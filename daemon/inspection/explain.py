@@ -8,18 +8,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from assignors.json_problems import parse_line, parse_problem
-from assignors.optimal import explain, optimal_plan
-from assignors.problem.assignment import Assignment
-from assignors.problem.group import Group
-from assignors.problem.inputs import ProblemError
-from assignors.solver import SolverMissingError
-from daemon.errors import ConfigurationError, NotFoundError
+from levelwind.assignors.json_problems import parse_line, parse_problem
+from levelwind.assignors.optimal import explain, optimal_plan
+from levelwind.assignors.problem.assignment import Assignment
+from levelwind.assignors.problem.group import Group
+from levelwind.assignors.problem.inputs import ProblemError
+from levelwind.assignors.solver import SolverMissingError
+from levelwind.daemon.errors import ConfigurationError, NotFoundError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from assignors.optimal import Certificate, Explanation
+    from levelwind.assignors.optimal import Certificate, Explanation
 
 
 def parse_partition(text: str) -> tuple[str, int]:

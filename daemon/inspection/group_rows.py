@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from assignors.protocol import partition_ranges as ranges
-from daemon.inspection.offset_rows import offset_rows
+from levelwind.assignors.protocol import partition_ranges as ranges
+from levelwind.daemon.inspection.offset_rows import offset_rows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from assignors.protocol.partition_ranges import TopicPartition
-    from assignors.protocol.records import EndKind, LagRecord
-    from daemon.inspection.group_view import GroupView
-    from daemon.proxy.wire.group_requests import DescribedMember
+    from levelwind.assignors.protocol.partition_ranges import TopicPartition
+    from levelwind.assignors.protocol.records import EndKind, LagRecord
+    from levelwind.daemon.inspection.group_view import GroupView
+    from levelwind.daemon.proxy.wire.group_requests import DescribedMember
 
 
 END_TEXTS: Mapping[EndKind, str] = {"stable": "stable offset", "high": "high watermark"}

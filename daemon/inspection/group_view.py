@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from assignors.protocol import partition_ranges as ranges
-from assignors.protocol.records import (
+from levelwind.assignors.protocol import partition_ranges as ranges
+from levelwind.assignors.protocol.records import (
     BrokerRecord,
     GroupRecord,
     LagRecord,
@@ -24,21 +24,21 @@ from assignors.protocol.records import (
     TopicRecord,
     TriggerRecord,
 )
-from assignors.protocol.records.reassembly import Reassembly
-from assignors.protocol.records.shards import planned_assignments
-from daemon.console import status
-from daemon.control.watched.lag_owners import EQUAL_CAPACITY, member_racks_in, owners_in
-from daemon.errors import NotFoundError
-from daemon.kafka.topic_reader import ConsumedRecord, read_to_end
+from levelwind.assignors.protocol.records.reassembly import Reassembly
+from levelwind.assignors.protocol.records.shards import planned_assignments
+from levelwind.daemon.console import status
+from levelwind.daemon.control.watched.lag_owners import EQUAL_CAPACITY, member_racks_in, owners_in
+from levelwind.daemon.errors import NotFoundError
+from levelwind.daemon.kafka.topic_reader import ConsumedRecord, read_to_end
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from assignors.protocol.records import Record
-    from assignors.protocol.topics import TopicKind
-    from daemon.config.settings import Settings
-    from daemon.control.gain.cross_rack import CrossRackShares
-    from daemon.control.snapshot import GroupLag
+    from levelwind.assignors.protocol.records import Record
+    from levelwind.assignors.protocol.topics import TopicKind
+    from levelwind.daemon.config.settings import Settings
+    from levelwind.daemon.control.gain.cross_rack import CrossRackShares
+    from levelwind.daemon.control.snapshot import GroupLag
 
 MAX_SUGGESTIONS = 5
 """Largest number of group names in an error message."""
@@ -103,13 +103,13 @@ class GroupView:
 
     def current_lags(self) -> dict[str, LagRecord]:
         """The lag that counts, by topic: without topics deleted or recreated since the sample."""
-        from daemon.control.snapshot import current_lags  # noqa: PLC0415 - it imports NumPy
+        from levelwind.daemon.control.snapshot import current_lags  # noqa: PLC0415 - it imports NumPy
 
         return current_lags(self.lags, self.topics, self.deleted_topics)
 
     def measured(self) -> GroupLag:
         """The lag of the group and of each active member."""
-        from daemon.control.snapshot import group_lag  # noqa: PLC0415 - it imports NumPy
+        from levelwind.daemon.control.snapshot import group_lag  # noqa: PLC0415 - it imports NumPy
 
         if self.watched:
             capacity = dict.fromkeys(sorted(self.racks()), EQUAL_CAPACITY)
@@ -123,13 +123,13 @@ class GroupView:
 
     def speeds(self) -> dict[str, float]:
         """Learned speeds that are sure enough, in records per second by instance."""
-        from daemon.control.gain.demand import learned_speeds  # noqa: PLC0415 - it imports NumPy
+        from levelwind.daemon.control.gain.demand import learned_speeds  # noqa: PLC0415 - it imports NumPy
 
         return learned_speeds(self.learned)
 
     def cross_rack(self) -> CrossRackShares:
         """Shares of the partitions read from another rack: nominal, and as brokers let members."""
-        from daemon.control.gain.cross_rack import cross_rack_shares  # noqa: PLC0415 - as above
+        from levelwind.daemon.control.gain.cross_rack import cross_rack_shares  # noqa: PLC0415 - as above
 
         return cross_rack_shares(self.owners(), self.racks(), self.topics, self.brokers)
 

@@ -5,19 +5,19 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from daemon.control import planning
-from daemon.control.snapshot import known_speeds
-from daemon.errors import NotFoundError
-from daemon.inspection.group_view import KINDS, GroupView, GroupViews, find_group
-from daemon.kafka.topic_reader import ConsumedRecord, read_to_end
+from levelwind.daemon.control import planning
+from levelwind.daemon.control.snapshot import known_speeds
+from levelwind.daemon.errors import NotFoundError
+from levelwind.daemon.inspection.group_view import KINDS, GroupView, GroupViews, find_group
+from levelwind.daemon.kafka.topic_reader import ConsumedRecord, read_to_end
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from assignors.problem.group import Group
-    from assignors.protocol.records import MemberRecord, Record, Tombstone
-    from assignors.protocol.topics import TopicKind
-    from daemon.config.settings import Settings
+    from levelwind.assignors.problem.group import Group
+    from levelwind.assignors.protocol.records import MemberRecord, Record, Tombstone
+    from levelwind.assignors.protocol.topics import TopicKind
+    from levelwind.daemon.config.settings import Settings
 
 
 def read_group(settings: Settings, name: str) -> Group:

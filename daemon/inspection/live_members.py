@@ -9,17 +9,17 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from assignors.protocol.partition_ranges import WireError
-from daemon.console import echo
-from daemon.errors import LevelwindError
-from daemon.proxy.wire.broker_connection import (
+from levelwind.assignors.protocol.partition_ranges import WireError
+from levelwind.daemon.console import echo
+from levelwind.daemon.errors import LevelwindError
+from levelwind.daemon.proxy.wire.broker_connection import (
     ConnectionFailedError,
     addresses,
     find_coordinator,
     open_connection,
 )
-from daemon.proxy.wire.client_security import client_security
-from daemon.proxy.wire.group_requests import (
+from levelwind.daemon.proxy.wire.client_security import client_security
+from levelwind.daemon.proxy.wire.group_requests import (
     NO_ERROR,
     DescribeConsumerGroupRequest,
     DescribeGroupRequest,
@@ -28,10 +28,10 @@ from daemon.proxy.wire.group_requests import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from daemon.config.settings import Settings
-    from daemon.proxy.wire.broker_connection import BrokerConnection
-    from daemon.proxy.wire.client_security import ClientSecurity
-    from daemon.proxy.wire.group_requests import DescribedMember
+    from levelwind.daemon.config.settings import Settings
+    from levelwind.daemon.proxy.wire.broker_connection import BrokerConnection
+    from levelwind.daemon.proxy.wire.client_security import ClientSecurity
+    from levelwind.daemon.proxy.wire.group_requests import DescribedMember
 
 CLIENT_ID = "levelwind-describe"
 

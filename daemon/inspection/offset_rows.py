@@ -10,17 +10,17 @@ import csv
 import sys
 from typing import TYPE_CHECKING, NamedTuple
 
-from daemon.console import borderless_table, stdout_console
-from daemon.printable import cell
+from levelwind.daemon.console import borderless_table, stdout_console
+from levelwind.daemon.printable import cell
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from rich.table import Table
 
-    from assignors.protocol.records import LagRecord
-    from daemon.inspection.group_view import GroupView
-    from daemon.proxy.wire.group_requests import DescribedMember
+    from levelwind.assignors.protocol.records import LagRecord
+    from levelwind.daemon.inspection.group_view import GroupView
+    from levelwind.daemon.proxy.wire.group_requests import DescribedMember
 
 
 class OffsetRow(NamedTuple):

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from daemon.errors import NotFoundError
-from daemon.inspection.group_view import find_group, read_views
-from daemon.levers.acting import records_of, write_order
-from daemon.levers.orders import Operator, OperatorOrder
-from daemon.wall_clock import now_ms
+from levelwind.daemon.errors import NotFoundError
+from levelwind.daemon.inspection.group_view import find_group, read_views
+from levelwind.daemon.levers.acting import records_of, write_order
+from levelwind.daemon.levers.orders import Operator, OperatorOrder
+from levelwind.daemon.wall_clock import now_ms
 
 if TYPE_CHECKING:
-    from daemon.config.settings import Settings
+    from levelwind.daemon.config.settings import Settings
 
 
 def request_rebalance(settings: Settings, group: str, reason: str) -> None:

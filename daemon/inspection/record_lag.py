@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from confluent_kafka import OFFSET_BEGINNING
 
-from assignors.protocol.records import LagRecord, encode
-from daemon.errors import ClusterUnavailableError
-from daemon.kafka.topic_reader import (
+from levelwind.assignors.protocol.records import LagRecord, encode
+from levelwind.daemon.errors import ClusterUnavailableError
+from levelwind.daemon.kafka.topic_reader import (
     POLL_SECONDS,
     ConsumedRecord,
     ReadProgress,
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
     from confluent_kafka import Message
 
-    from assignors.protocol.topics import Topics
-    from daemon.config.settings import Settings
+    from levelwind.assignors.protocol.topics import Topics
+    from levelwind.daemon.config.settings import Settings
 
 
 @dataclass(slots=True)

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from daemon.console import age_text, borderless_table, stdout_console
-from daemon.inspection.group_rows import member_rows, partition_rows
-from daemon.inspection.offset_rows import offset_rows, offset_table
+from levelwind.daemon.console import age_text, borderless_table, stdout_console
+from levelwind.daemon.inspection.group_rows import member_rows, partition_rows
+from levelwind.daemon.inspection.offset_rows import offset_rows, offset_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from rich.table import Table
 
-    from assignors.problem.drain import DrainFigures
-    from daemon.control.snapshot import GroupLag
-    from daemon.inspection.group_view import GroupView
-    from daemon.proxy.wire.group_requests import DescribedMember
+    from levelwind.assignors.problem.drain import DrainFigures
+    from levelwind.daemon.control.snapshot import GroupLag
+    from levelwind.daemon.inspection.group_view import GroupView
+    from levelwind.daemon.proxy.wire.group_requests import DescribedMember
 
 
 WHOLE_FROM_SECONDS = 100
@@ -128,7 +128,7 @@ def print_group(
         described: its members as the brokers describe them, by instance or else by member id.
         by_lag: whether the partitions with the largest lag come first.
     """
-    from rich.text import Text  # noqa: PLC0415 - see daemon.console
+    from rich.text import Text  # noqa: PLC0415 - see levelwind.daemon.console
 
     console = stdout_console()
     measured = view.measured()

@@ -13,21 +13,21 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaException
 
-from assignors.boot_clock import boot_seconds
-from assignors.protocol.records import CanaryRecord
-from daemon.kafka import clients
-from daemon.kafka.record_writer import enqueue, outgoing
-from daemon.telemetry.logger import Logger
-from daemon.telemetry.throttle import Outage
+from levelwind.assignors.boot_clock import boot_seconds
+from levelwind.assignors.protocol.records import CanaryRecord
+from levelwind.daemon.kafka import clients
+from levelwind.daemon.kafka.record_writer import enqueue, outgoing
+from levelwind.daemon.telemetry.logger import Logger
+from levelwind.daemon.telemetry.throttle import Outage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from confluent_kafka import KafkaError, Message, Producer
 
-    from assignors.protocol.records.member import CanaryState
-    from assignors.protocol.topics import Topics
-    from daemon.kafka.record_writer import OnDelivery, OutgoingRecord
+    from levelwind.assignors.protocol.records.member import CanaryState
+    from levelwind.assignors.protocol.topics import Topics
+    from levelwind.daemon.kafka.record_writer import OnDelivery, OutgoingRecord
 
 REQUIRED: Mapping[str, Any] = {
     "enable.idempotence": True,

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Uuid
 from confluent_kafka.admin import AdminClient
 
-from daemon.errors import ClusterUnavailableError, ConfigurationError
-from daemon.telemetry.throttle import Throttle
+from levelwind.daemon.errors import ClusterUnavailableError, ConfigurationError
+from levelwind.daemon.telemetry.throttle import Throttle
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

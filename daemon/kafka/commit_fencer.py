@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaException
 
-from daemon.errors import ConfigurationError
-from daemon.kafka import clients
-from daemon.telemetry.logger import Logger
-from daemon.telemetry.throttle import Throttle
+from levelwind.daemon.errors import ConfigurationError
+from levelwind.daemon.kafka import clients
+from levelwind.daemon.telemetry.logger import Logger
+from levelwind.daemon.telemetry.throttle import Throttle
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping

@@ -17,17 +17,17 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import OFFSET_END, KafkaError, KafkaException, TopicPartition
 
-from daemon.errors import ClusterUnavailableError, ConfigurationError
-from daemon.kafka import clients
-from daemon.telemetry.logger import Logger
-from daemon.telemetry.throttle import Throttle
+from levelwind.daemon.errors import ClusterUnavailableError, ConfigurationError
+from levelwind.daemon.kafka import clients
+from levelwind.daemon.telemetry.logger import Logger
+from levelwind.daemon.telemetry.throttle import Throttle
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from confluent_kafka import Consumer
 
-    from assignors.protocol.topics import Topics
+    from levelwind.assignors.protocol.topics import Topics
 
 POLL_SECONDS = 0.1
 """Longest time for which a request to leave goes unnoticed."""

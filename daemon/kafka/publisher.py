@@ -15,18 +15,18 @@ from typing import TYPE_CHECKING, Any, Literal
 from confluent_kafka import KafkaError, KafkaException
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential
 
-from daemon.errors import ClusterUnavailableError, FencedError, LevelwindError
-from daemon.kafka import clients
-from daemon.kafka.record_writer import enqueue
-from daemon.telemetry.logger import Logger
+from levelwind.daemon.errors import ClusterUnavailableError, FencedError, LevelwindError
+from levelwind.daemon.kafka import clients
+from levelwind.daemon.kafka.record_writer import enqueue
+from levelwind.daemon.telemetry.logger import Logger
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from confluent_kafka import Message
 
-    from assignors.protocol.topics import Topics
-    from daemon.kafka.record_writer import OnDelivery, OutgoingRecord
+    from levelwind.assignors.protocol.topics import Topics
+    from levelwind.daemon.kafka.record_writer import OnDelivery, OutgoingRecord
 
 REQUIRED: Mapping[str, Any] = {
     # The brokers abort a transaction that takes longer, so that a planner that hangs does not hold

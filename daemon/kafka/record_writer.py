@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaException
 
-from assignors.protocol.records import (
+from levelwind.assignors.protocol.records import (
     Tombstone,
     encode,
     encode_key,
@@ -20,19 +20,19 @@ from assignors.protocol.records import (
     headers,
     partitions_for,
 )
-from daemon.errors import ClusterUnavailableError, NotFoundError
-from daemon.kafka import clients
-from daemon.kafka.topic_setup import partition_counts
+from levelwind.daemon.errors import ClusterUnavailableError, NotFoundError
+from levelwind.daemon.kafka import clients
+from levelwind.daemon.kafka.topic_setup import partition_counts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from confluent_kafka import KafkaError, Message, Producer
 
-    from assignors.protocol.records import Record, ReplayRecord
-    from assignors.protocol.records.metadata import Key
-    from assignors.protocol.topics import TopicKind, Topics
-    from daemon.kafka.topic_specs import TopicSettings
+    from levelwind.assignors.protocol.records import Record, ReplayRecord
+    from levelwind.assignors.protocol.records.metadata import Key
+    from levelwind.assignors.protocol.topics import TopicKind, Topics
+    from levelwind.daemon.kafka.topic_specs import TopicSettings
 
     OnDelivery = Callable[[KafkaError | None, Message], None]
 

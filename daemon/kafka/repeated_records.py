@@ -12,13 +12,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from assignors.protocol.records import LagRecord, MemberRecord, decode
-from assignors.protocol.records.member import MOST_ANNOUNCEMENTS
-from assignors.protocol.unread_lag import UnreadLag, has_plain_figures
+from levelwind.assignors.protocol.records import LagRecord, MemberRecord, decode
+from levelwind.assignors.protocol.records.member import MOST_ANNOUNCEMENTS
+from levelwind.assignors.protocol.unread_lag import UnreadLag, has_plain_figures
 
 if TYPE_CHECKING:
-    from assignors.protocol.records import Record, Rejection, Tombstone
-    from assignors.protocol.topics import TopicKind
+    from levelwind.assignors.protocol.records import Record, Rejection, Tombstone
+    from levelwind.assignors.protocol.topics import TopicKind
 
 NUMBER = b'"heartbeat":'
 """The bytes before the number of an announcement."""

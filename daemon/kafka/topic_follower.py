@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import OFFSET_BEGINNING, KafkaError
 
-from daemon.errors import LevelwindError
-from daemon.kafka.repeated_records import RepeatedRecords
-from daemon.kafka.topic_reader import (
+from levelwind.daemon.errors import LevelwindError
+from levelwind.daemon.kafka.repeated_records import RepeatedRecords
+from levelwind.daemon.kafka.topic_reader import (
     POLL_SECONDS,
     ConsumedRecord,
     ReadProgress,
@@ -31,15 +31,15 @@ from daemon.kafka.topic_reader import (
     stable_ends,
     take_message,
 )
-from daemon.telemetry.logger import Logger
-from daemon.telemetry.throttle import Outage, Throttle
+from levelwind.daemon.telemetry.logger import Logger
+from levelwind.daemon.telemetry.throttle import Outage, Throttle
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from confluent_kafka import Consumer, Message
 
-    from assignors.protocol.topics import TopicKind, Topics
+    from levelwind.assignors.protocol.topics import TopicKind, Topics
 
 __all__ = ["ConsumedRecord", "RejectedMessage", "TopicFollower", "read_to_end"]
 

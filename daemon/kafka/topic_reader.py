@@ -22,10 +22,10 @@ from confluent_kafka import (
 from confluent_kafka.admin import OffsetSpec
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential
 
-from assignors.protocol.records import Rejection, decode
-from assignors.protocol.unread_lag import UnreadLag
-from daemon.errors import ClusterUnavailableError, NotFoundError
-from daemon.kafka import clients
+from levelwind.assignors.protocol.records import Rejection, decode
+from levelwind.assignors.protocol.unread_lag import UnreadLag
+from levelwind.daemon.errors import ClusterUnavailableError, NotFoundError
+from levelwind.daemon.kafka import clients
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from confluent_kafka import Consumer, Message
     from confluent_kafka.admin import AdminClient
 
-    from assignors.protocol.records import Record, Tombstone
-    from assignors.protocol.topics import TopicKind, Topics
+    from levelwind.assignors.protocol.records import Record, Tombstone
+    from levelwind.assignors.protocol.topics import TopicKind, Topics
 
     Decode = Callable[
         [TopicKind, bytes | None, bytes | None], Record | Tombstone | Rejection | UnreadLag

@@ -14,16 +14,16 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential
 
-from assignors.protocol.topics import TOPIC_KINDS
-from daemon.errors import ClusterUnavailableError
-from daemon.kafka import clients
-from daemon.kafka.topic_specs import TopicSpec, differences, expected_topics, refusal
+from levelwind.assignors.protocol.topics import TOPIC_KINDS
+from levelwind.daemon.errors import ClusterUnavailableError
+from levelwind.daemon.kafka import clients
+from levelwind.daemon.kafka.topic_specs import TopicSpec, differences, expected_topics, refusal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from assignors.protocol.topics import Topics
-    from daemon.kafka.topic_specs import TopicSettings
+    from levelwind.assignors.protocol.topics import Topics
+    from levelwind.daemon.kafka.topic_specs import TopicSettings
 
 CONSUMER_OFFSETS = "__consumer_offsets"
 PROPAGATION_TIMEOUT_SECONDS = 10.0

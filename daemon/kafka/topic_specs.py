@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
-from assignors.protocol.topics import LARGEST_LAG_BYTES
+from levelwind.assignors.protocol.topics import LARGEST_LAG_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from assignors.protocol.topics import Topics
+    from levelwind.assignors.protocol.topics import Topics
 
 DAY_MS = 24 * 60 * 60 * 1000
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 
-from daemon.errors import ClusterUnavailableError
-from daemon.kafka import clients
+from levelwind.daemon.errors import ClusterUnavailableError
+from levelwind.daemon.kafka import clients
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

@@ -9,31 +9,31 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from assignors.protocol.records import (
+from levelwind.assignors.protocol.records import (
     ALL_GROUPS,
     NO_SUBJECT,
     LeverRecord,
     OperatorRecord,
     Tombstone,
 )
-from daemon.decisions.encoding import entry_parts
-from daemon.decisions.reading import find_decision
-from daemon.errors import NotFoundError
-from daemon.kafka.record_writer import outgoing, write
-from daemon.kafka.topic_reader import ConsumedRecord, read_to_end
-from daemon.kafka.topic_setup import partition_counts
-from daemon.levers.fitting import check_fits, check_size
-from daemon.levers.orders import OperatorOrder, OrderError
-from daemon.levers.preview import PlanPreview, levers_in_force, preview
-from daemon.wall_clock import now_ms
+from levelwind.daemon.decisions.encoding import entry_parts
+from levelwind.daemon.decisions.reading import find_decision
+from levelwind.daemon.errors import NotFoundError
+from levelwind.daemon.kafka.record_writer import outgoing, write
+from levelwind.daemon.kafka.topic_reader import ConsumedRecord, read_to_end
+from levelwind.daemon.kafka.topic_setup import partition_counts
+from levelwind.daemon.levers.fitting import check_fits, check_size
+from levelwind.daemon.levers.orders import OperatorOrder, OrderError
+from levelwind.daemon.levers.preview import PlanPreview, levers_in_force, preview
+from levelwind.daemon.wall_clock import now_ms
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from assignors.protocol.records import Record
-    from assignors.protocol.topics import TopicKind
-    from daemon.config.settings import Settings
-    from daemon.levers.orders import Operator, Records
+    from levelwind.assignors.protocol.records import Record
+    from levelwind.assignors.protocol.topics import TopicKind
+    from levelwind.daemon.config.settings import Settings
+    from levelwind.daemon.levers.orders import Operator, Records
 
 READ_KINDS: tuple[TopicKind, ...] = (
     "metadata",

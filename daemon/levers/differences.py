@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from assignors.protocol import partition_ranges as ranges
-from daemon.decisions.reading import find_decision
-from daemon.levers.acting import read_records
-from daemon.levers.preview import changed_owners, preview
+from levelwind.assignors.protocol import partition_ranges as ranges
+from levelwind.daemon.decisions.reading import find_decision
+from levelwind.daemon.levers.acting import read_records
+from levelwind.daemon.levers.preview import changed_owners, preview
 
 if TYPE_CHECKING:
-    from assignors.protocol.partition_ranges import TopicPartition
-    from daemon.config.settings import Settings
+    from levelwind.assignors.protocol.partition_ranges import TopicPartition
+    from levelwind.daemon.config.settings import Settings
 
 
 def moves_between(

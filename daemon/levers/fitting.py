@@ -5,23 +5,23 @@ from __future__ import annotations
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from assignors.protocol.records import (
+from levelwind.assignors.protocol.records import (
     ALL_GROUPS,
     MemberRecord,
     ProposalRecord,
     TopicRecord,
     encode,
 )
-from assignors.registry import OPTIONS, STRATEGIES
-from daemon.control.levers.lever_changes import recovered_proposals
-from daemon.control.levers.lever_set import LeverSet
-from daemon.errors import NotFoundError
-from daemon.levers.orders import RELEASES, OrderError, parse_partition
+from levelwind.assignors.registry import OPTIONS, STRATEGIES
+from levelwind.daemon.control.levers.lever_changes import recovered_proposals
+from levelwind.daemon.control.levers.lever_set import LeverSet
+from levelwind.daemon.errors import NotFoundError
+from levelwind.daemon.levers.orders import RELEASES, OrderError, parse_partition
 
 if TYPE_CHECKING:
-    from assignors.protocol.records import OperatorRecord
-    from daemon.config.settings import Settings
-    from daemon.levers.orders import OperatorOrder, Records
+    from levelwind.assignors.protocol.records import OperatorRecord
+    from levelwind.daemon.config.settings import Settings
+    from levelwind.daemon.levers.orders import OperatorOrder, Records
 
 CLIENT_MESSAGE_BYTES = 1_000_000
 """The largest message that a Kafka client sends by default (`message.max.bytes`)."""

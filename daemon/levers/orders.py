@@ -1,7 +1,7 @@
 """Orders: what an operator asks for, by one name for each, and who asks.
 
 Guarantees: an order that was made is whole; whether it fits the cluster is for
-`daemon.levers.acting` to find out.
+`levelwind.daemon.levers.acting` to find out.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ import socket
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, get_args
 
-from assignors.protocol import partition_ranges as ranges
-from assignors.protocol.partition_ranges import WireError
-from assignors.protocol.records import ALL_GROUPS, NO_SUBJECT, LeverRecord, Tombstone
-from daemon.errors import ConfigurationError
+from levelwind.assignors.protocol import partition_ranges as ranges
+from levelwind.assignors.protocol.partition_ranges import WireError
+from levelwind.assignors.protocol.records import ALL_GROUPS, NO_SUBJECT, LeverRecord, Tombstone
+from levelwind.daemon.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from assignors.protocol.partition_ranges import Partitions
-    from assignors.protocol.records import LeverKind, Record
-    from assignors.protocol.topics import TopicKind
+    from levelwind.assignors.protocol.partition_ranges import Partitions
+    from levelwind.assignors.protocol.records import LeverKind, Record
+    from levelwind.assignors.protocol.topics import TopicKind
 
     Records: TypeAlias = Sequence[tuple[TopicKind, Record | Tombstone]]
     """Records of levelwind's topics, in the order of each partition's log."""

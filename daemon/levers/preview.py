@@ -9,35 +9,35 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from assignors.protocol.records import (
+from levelwind.assignors.protocol.records import (
     LeverRecord,
     OperatorRecord,
     Tombstone,
 )
-from daemon.control.audit.group_decision import Decision
-from daemon.control.context import Clock
-from daemon.control.controller import ControlState, Recovered, step
-from daemon.control.decision import computed_plan
-from daemon.control.levers.lever_set import GroupLevers, LeverSet
-from daemon.control.levers.ordered_plan import basis_digest
-from daemon.control.settings import Cause
-from daemon.control.snapshot import GroupSnapshot
-from daemon.control.watched.watched_snapshot import WatchedSnapshot
-from daemon.decisions.encoding import plan_body
-from daemon.errors import NotFoundError
-from daemon.levers.orders import OrderError
-from daemon.wall_clock import now_ms
+from levelwind.daemon.control.audit.group_decision import Decision
+from levelwind.daemon.control.context import Clock
+from levelwind.daemon.control.controller import ControlState, Recovered, step
+from levelwind.daemon.control.decision import computed_plan
+from levelwind.daemon.control.levers.lever_set import GroupLevers, LeverSet
+from levelwind.daemon.control.levers.ordered_plan import basis_digest
+from levelwind.daemon.control.settings import Cause
+from levelwind.daemon.control.snapshot import GroupSnapshot
+from levelwind.daemon.control.watched.watched_snapshot import WatchedSnapshot
+from levelwind.daemon.decisions.encoding import plan_body
+from levelwind.daemon.errors import NotFoundError
+from levelwind.daemon.levers.orders import OrderError
+from levelwind.daemon.wall_clock import now_ms
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from assignors.protocol.partition_ranges import TopicPartition
-    from assignors.protocol.records import Record
-    from assignors.protocol.topics import TopicKind
-    from daemon.config.settings import Settings
-    from daemon.control.managed_group import ManagedGroup
-    from daemon.control.planning import ComputedPlan
-    from daemon.levers.orders import Records
+    from levelwind.assignors.protocol.partition_ranges import TopicPartition
+    from levelwind.assignors.protocol.records import Record
+    from levelwind.assignors.protocol.topics import TopicKind
+    from levelwind.daemon.config.settings import Settings
+    from levelwind.daemon.control.managed_group import ManagedGroup
+    from levelwind.daemon.control.planning import ComputedPlan
+    from levelwind.daemon.levers.orders import Records
 
 
 SETTING_OF = {"pin": "pins"}

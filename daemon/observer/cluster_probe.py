@@ -27,17 +27,17 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import ConfigResource, OffsetSpec, ResourceType
 
-from daemon.kafka import clients
-from daemon.observer.cluster_state import UNKNOWN, ClusterSnapshot, ObservedTopic
+from levelwind.daemon.kafka import clients
+from levelwind.daemon.observer.cluster_state import UNKNOWN, ClusterSnapshot, ObservedTopic
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from confluent_kafka.admin import AdminClient
 
-    from assignors.protocol.records import TopicRecord
-    from daemon.observer.cluster_state import ClusterState, Selection
-    from daemon.observer.probe_round import ProbeRound
+    from levelwind.assignors.protocol.records import TopicRecord
+    from levelwind.daemon.observer.cluster_state import ClusterState, Selection
+    from levelwind.daemon.observer.probe_round import ProbeRound
 
 Partition = tuple[str, int]
 """A topic name and a partition number."""

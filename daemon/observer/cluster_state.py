@@ -14,13 +14,13 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
-from assignors.protocol.records import BrokerRecord, OffsetsRecord, Tombstone, TopicRecord
-from daemon.errors import ConfigurationError
+from levelwind.assignors.protocol.records import BrokerRecord, OffsetsRecord, Tombstone, TopicRecord
+from levelwind.daemon.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from assignors.protocol.records import Record
+    from levelwind.assignors.protocol.records import Record
 
     Change: TypeAlias = BrokerRecord | TopicRecord | Tombstone
 

@@ -25,14 +25,14 @@ from confluent_kafka import (
     TopicPartition,
 )
 
-from assignors.protocol import partition_ranges as ranges
-from assignors.protocol.records import ReplayRecord
-from daemon.kafka.record_writer import write_replays
-from daemon.kafka.topic_specs import TopicSettings
-from daemon.observer.cluster_probe import OFFSETS_TOPIC
-from daemon.observer.cluster_state import UNKNOWN
-from daemon.observer.log_reading import records_consumer, records_to_ends
-from daemon.wall_clock import now_ms
+from levelwind.assignors.protocol import partition_ranges as ranges
+from levelwind.assignors.protocol.records import ReplayRecord
+from levelwind.daemon.kafka.record_writer import write_replays
+from levelwind.daemon.kafka.topic_specs import TopicSettings
+from levelwind.daemon.observer.cluster_probe import OFFSETS_TOPIC
+from levelwind.daemon.observer.cluster_state import UNKNOWN
+from levelwind.daemon.observer.log_reading import records_consumer, records_to_ends
+from levelwind.daemon.wall_clock import now_ms
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from confluent_kafka import Consumer, Message
     from confluent_kafka.admin import AdminClient
 
-    from assignors.protocol.topics import Topics
+    from levelwind.assignors.protocol.topics import Topics
 
 HELD_SECONDS = 2.0
 """Seconds for which the stable end must have stood still below the high watermark: a transaction of
@@ -227,7 +227,7 @@ class HeldCommits:
             return []
         import pyarrow as pa  # noqa: PLC0415 - only while commits are held back
 
-        from streaming.decoding import offsets_topic  # noqa: PLC0415 - as above
+        from levelwind.streaming.decoding import offsets_topic  # noqa: PLC0415 - as above
 
         decoded = offsets_topic.decode(
             pa.array([message.key() for message in messages], pa.binary()),

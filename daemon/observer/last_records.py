@@ -24,15 +24,15 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from daemon.observer.cluster_state import UNKNOWN
-from daemon.observer.log_reading import records_consumer, records_to_ends
+from levelwind.daemon.observer.cluster_state import UNKNOWN
+from levelwind.daemon.observer.log_reading import records_consumer, records_to_ends
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from confluent_kafka import Consumer
 
-    from daemon.observer.cluster_probe import Partition
+    from levelwind.daemon.observer.cluster_probe import Partition
 
 LogKey: TypeAlias = "tuple[str, int]"
 """A topic id and a partition number."""

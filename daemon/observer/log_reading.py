@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Literal
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from daemon.kafka import clients
+from levelwind.daemon.kafka import clients
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from confluent_kafka import Consumer, Message
 
-    from daemon.observer.cluster_probe import Partition
+    from levelwind.daemon.observer.cluster_probe import Partition
 
 READ_AT_ONCE = 1000
 

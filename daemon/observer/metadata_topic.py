@@ -10,21 +10,21 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaException
 
-from daemon.kafka import clients
-from daemon.kafka.record_writer import enqueue, outgoing
-from daemon.kafka.topic_reader import ConsumedRecord, read_to_end
-from daemon.observer.cluster_probe import UnansweredError
-from daemon.observer.cluster_state import recovered
+from levelwind.daemon.kafka import clients
+from levelwind.daemon.kafka.record_writer import enqueue, outgoing
+from levelwind.daemon.kafka.topic_reader import ConsumedRecord, read_to_end
+from levelwind.daemon.observer.cluster_probe import UnansweredError
+from levelwind.daemon.observer.cluster_state import recovered
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from confluent_kafka import KafkaError, Message, Producer
 
-    from assignors.protocol.records import OffsetsRecord
-    from assignors.protocol.topics import Topics
-    from daemon.kafka.record_writer import OnDelivery
-    from daemon.observer.cluster_state import Change, ClusterState
+    from levelwind.assignors.protocol.records import OffsetsRecord
+    from levelwind.assignors.protocol.topics import Topics
+    from levelwind.daemon.kafka.record_writer import OnDelivery
+    from levelwind.daemon.observer.cluster_state import Change, ClusterState
 
 REQUIRED: Mapping[str, Any] = {
     "enable.idempotence": True,

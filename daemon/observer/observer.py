@@ -16,12 +16,17 @@ from typing import TYPE_CHECKING, Any
 
 from apscheduler.events import EVENT_JOB_ERROR, EVENT_JOB_MAX_INSTANCES, EVENT_JOB_MISSED
 
-from assignors.protocol import partition_ranges as ranges
-from assignors.protocol.records import BrokerRecord, Tombstone, TopicRecord
-from daemon.errors import ClusterUnavailableError, NotFoundError
-from daemon.kafka import clients
-from daemon.observer.cluster_probe import UnansweredError, begins_due, probe_cluster, read_offsets
-from daemon.observer.cluster_state import (
+from levelwind.assignors.protocol import partition_ranges as ranges
+from levelwind.assignors.protocol.records import BrokerRecord, Tombstone, TopicRecord
+from levelwind.daemon.errors import ClusterUnavailableError, NotFoundError
+from levelwind.daemon.kafka import clients
+from levelwind.daemon.observer.cluster_probe import (
+    UnansweredError,
+    begins_due,
+    probe_cluster,
+    read_offsets,
+)
+from levelwind.daemon.observer.cluster_state import (
     UNKNOWN,
     ClusterState,
     Selection,
@@ -35,13 +40,13 @@ from daemon.observer.cluster_state import (
     stable_at_high_watermark,
     unseen_brokers,
 )
-from daemon.observer.held_commits import HeldCommits
-from daemon.observer.last_records import LogTails, partitions_by_id
-from daemon.observer.metadata_topic import MetadataTopic
-from daemon.observer.probe_round import ProbeRound
-from daemon.telemetry.logger import Logger
-from daemon.telemetry.throttle import Outage, Throttle, changes
-from daemon.wall_clock import now_ms
+from levelwind.daemon.observer.held_commits import HeldCommits
+from levelwind.daemon.observer.last_records import LogTails, partitions_by_id
+from levelwind.daemon.observer.metadata_topic import MetadataTopic
+from levelwind.daemon.observer.probe_round import ProbeRound
+from levelwind.daemon.telemetry.logger import Logger
+from levelwind.daemon.telemetry.throttle import Outage, Throttle, changes
+from levelwind.daemon.wall_clock import now_ms
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -49,11 +54,11 @@ if TYPE_CHECKING:
     from apscheduler.events import JobEvent
     from apscheduler.schedulers.base import BaseScheduler
 
-    from assignors.protocol.records import OffsetsRecord
-    from assignors.protocol.topics import Topics
-    from daemon.observer.cluster_probe import Offsets, Partition
-    from daemon.observer.cluster_state import Change, ClusterSnapshot
-    from daemon.observer.settings import ObserverSettings
+    from levelwind.assignors.protocol.records import OffsetsRecord
+    from levelwind.assignors.protocol.topics import Topics
+    from levelwind.daemon.observer.cluster_probe import Offsets, Partition
+    from levelwind.daemon.observer.cluster_state import Change, ClusterSnapshot
+    from levelwind.daemon.observer.settings import ObserverSettings
 
 METADATA_JOB = "observer.metadata"
 OFFSETS_JOB = "observer.offsets"

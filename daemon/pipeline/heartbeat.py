@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from daemon.telemetry.logger import Logger
+from levelwind.daemon.telemetry.logger import Logger
 
 if TYPE_CHECKING:
     import subprocess

@@ -6,7 +6,7 @@ from pathlib import Path  # noqa: TC003 - pydantic validates an order by its ann
 
 from pydantic import BaseModel, ConfigDict
 
-from daemon.config.settings import Settings  # noqa: TC001 - for the same reason
+from levelwind.daemon.config.settings import Settings  # noqa: TC001 - for the same reason
 
 
 class PipelineOrder(BaseModel):

@@ -3,7 +3,7 @@
 The daemon starts this process as its child, passes the settings in a file, restarts it when it
 dies or falls silent, and ends it with SIGTERM. The process handles no signal: its end is harmless
 at any moment, since the checkpoint continues from the last batch, and the JVM ends with it. Without
-the daemon `daemon.pipeline.standalone` runs the same.
+the daemon `levelwind.daemon.pipeline.standalone` runs the same.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any, NoReturn
 from uuid import uuid4
 
-from daemon.errors import LevelwindError, NotFoundError
-from daemon.paths import own_temporary_directory
-from daemon.pipeline import stale_output
-from daemon.pipeline.heartbeat import Heartbeat
-from daemon.pipeline.order import PipelineOrder
-from daemon.pipeline.progress_totals import REPORT_INTERVAL_SECONDS, ProgressTotals
-from daemon.pipeline.progress_writer import ProgressWriter
-from daemon.pipeline.reporter import ProgressReporter, emit
-from daemon.pipeline.signs_of_life import ExecutorWatch
-from daemon.telemetry import log_config
-from daemon.telemetry.logger import Logger
-from daemon.wall_clock import now_ms
-from deploy import class_data
-from deploy.errors import SetupError
-from deploy.java import home as java_home
-from streaming.errors import PipelineError
-from streaming.spark import checkpoint
-from streaming.spark.failure_diagnosis import FailureCause
-from streaming.spark.progress import Terminated
-from streaming.spark.settings import is_local, is_submitted
+from levelwind.daemon.errors import LevelwindError, NotFoundError
+from levelwind.daemon.paths import own_temporary_directory
+from levelwind.daemon.pipeline import stale_output
+from levelwind.daemon.pipeline.heartbeat import Heartbeat
+from levelwind.daemon.pipeline.order import PipelineOrder
+from levelwind.daemon.pipeline.progress_totals import REPORT_INTERVAL_SECONDS, ProgressTotals
+from levelwind.daemon.pipeline.progress_writer import ProgressWriter
+from levelwind.daemon.pipeline.reporter import ProgressReporter, emit
+from levelwind.daemon.pipeline.signs_of_life import ExecutorWatch
+from levelwind.daemon.telemetry import log_config
+from levelwind.daemon.telemetry.logger import Logger
+from levelwind.daemon.wall_clock import now_ms
+from levelwind.deploy import class_data
+from levelwind.deploy.errors import SetupError
+from levelwind.deploy.java import home as java_home
+from levelwind.streaming.errors import PipelineError
+from levelwind.streaming.spark import checkpoint
+from levelwind.streaming.spark.failure_diagnosis import FailureCause
+from levelwind.streaming.spark.progress import Terminated
+from levelwind.streaming.spark.settings import is_local, is_submitted
 
 if TYPE_CHECKING:
     import threading
@@ -48,8 +48,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from daemon.config.settings import Settings
-    from streaming.spark.store.checkpoint_files import CheckpointFiles
+    from levelwind.daemon.config.settings import Settings
+    from levelwind.streaming.spark.store.checkpoint_files import CheckpointFiles
 
 log = Logger()
 
@@ -98,8 +98,8 @@ def _run(order: PipelineOrder, emit: Callable[[Mapping[str, Any]], None]) -> Non
     from py4j.protocol import Py4JError  # noqa: PLC0415
     from pyspark.errors import PySparkException  # noqa: PLC0415
 
-    from streaming.spark import session  # noqa: PLC0415
-    from streaming.spark.store.hadoop_files import open_files  # noqa: PLC0415
+    from levelwind.streaming.spark import session  # noqa: PLC0415
+    from levelwind.streaming.spark.store.hadoop_files import open_files  # noqa: PLC0415
 
     imported = time.monotonic()
     importing = Thread(target=_import_query)
@@ -135,7 +135,7 @@ def _run(order: PipelineOrder, emit: Callable[[Mapping[str, Any]], None]) -> Non
         if local:
             Thread(target=session.start_workers, args=(spark,), daemon=True).start()
         importing.join()
-        from streaming.spark import query as pipeline  # noqa: PLC0415
+        from levelwind.streaming.spark import query as pipeline  # noqa: PLC0415
 
         if directory is not None and session.is_everywhere(spark):
             raise PipelineError(
@@ -192,7 +192,7 @@ def _run(order: PipelineOrder, emit: Callable[[Mapping[str, Any]], None]) -> Non
 def _import_query() -> None:
     """Import the query and pandas, which pyspark asks for, while the JVM starts on another core."""
     with suppress(ImportError):  # whoever needs it says so
-        for module in ("pandas", "streaming.spark.query"):
+        for module in ("pandas", "levelwind.streaming.spark.query"):
             import_module(module)
 
 
@@ -220,8 +220,8 @@ def class_data_options(
 
 def spark_archive(jars: Sequence[Path]) -> Path:
     """Path of the class-data archive of Spark's JVM, whether it exists or not."""
-    from streaming.spark import session  # noqa: PLC0415 - as in `_run`
-    from streaming.spark.jvm import driver_jvm  # noqa: PLC0415 - as above
+    from levelwind.streaming.spark import session  # noqa: PLC0415 - as in `_run`
+    from levelwind.streaming.spark.jvm import driver_jvm  # noqa: PLC0415 - as above
 
     files = driver_jvm.class_path_files(session.options(jars, parallelism=1))
     return class_data.archive("spark", java_home() / "bin" / "java", files)
@@ -234,7 +234,7 @@ def end_at_once() -> NoReturn:
 
 
 class SparkProbe:
-    """Questions to Spark about its query; implements `daemon.pipeline.heartbeat.QueryProbe`."""
+    """Questions to Spark about its query; implements `heartbeat.QueryProbe`."""
 
     def __init__(
         self,
@@ -257,7 +257,7 @@ class SparkProbe:
 
         A query that a cluster gives no executors is reported as ended.
         """
-        from streaming.spark import session  # noqa: PLC0415 - as in `_run`
+        from levelwind.streaming.spark import session  # noqa: PLC0415 - as in `_run`
 
         working = session.is_working(self._spark, self.query)
         if self._executors is not None:

@@ -7,11 +7,11 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from assignors.protocol.records import PipelineRecord
+from levelwind.assignors.protocol.records import PipelineRecord
 
 if TYPE_CHECKING:
-    from assignors.protocol.records import PipelineState
-    from streaming.spark.progress import Progress
+    from levelwind.assignors.protocol.records import PipelineState
+    from levelwind.streaming.spark.progress import Progress
 
 REPORT_INTERVAL_SECONDS = 10.0
 """Time between two records of the pipeline."""

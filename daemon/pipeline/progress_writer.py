@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import OFFSET_BEGINNING, KafkaException
 
-from assignors.protocol.records import PipelineRecord, encode_key, partition_key
-from assignors.protocol.topics import partition_for
-from daemon.errors import LevelwindError
-from daemon.kafka import clients
-from daemon.kafka.record_writer import enqueue, outgoing
-from daemon.kafka.topic_reader import (
+from levelwind.assignors.protocol.records import PipelineRecord, encode_key, partition_key
+from levelwind.assignors.protocol.topics import partition_for
+from levelwind.daemon.errors import LevelwindError
+from levelwind.daemon.kafka import clients
+from levelwind.daemon.kafka.record_writer import enqueue, outgoing
+from levelwind.daemon.kafka.topic_reader import (
     ConsumedRecord,
     ReadProgress,
     decode_message,
@@ -29,17 +29,17 @@ from daemon.kafka.topic_reader import (
     read_until,
     stable_ends,
 )
-from daemon.pipeline.progress_totals import REPORT_INTERVAL_SECONDS
-from daemon.telemetry.logger import Logger
-from daemon.wall_clock import now_ms
+from levelwind.daemon.pipeline.progress_totals import REPORT_INTERVAL_SECONDS
+from levelwind.daemon.telemetry.logger import Logger
+from levelwind.daemon.wall_clock import now_ms
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from confluent_kafka import Consumer, Message, Producer
 
-    from daemon.config.settings import Settings
-    from daemon.pipeline.progress_totals import ProgressTotals
+    from levelwind.daemon.config.settings import Settings
+    from levelwind.daemon.pipeline.progress_totals import ProgressTotals
 
 log = Logger()
 

@@ -1,4 +1,4 @@
-"""Rehearsal of a start, for the class-data archives: `python -m daemon.pipeline.rehearsal`.
+"""Rehearsal of a start for class-data archives: `python -m levelwind.daemon.pipeline.rehearsal`.
 
 `make setup` runs it: a broker and the pipeline's own process on it, with one group's lag, each of
 which writes its archive when it ends. Both compile fast rather than well meanwhile. Nothing depends
@@ -18,21 +18,21 @@ from typing import TYPE_CHECKING
 from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import NewTopic
 
-from daemon.config.settings import PipelineSection, Settings
-from daemon.errors import LevelwindError, PipelineFailedError
-from daemon.kafka import clients, topic_setup
-from daemon.observer.observer import Observer
-from daemon.paths import remove_abandoned
-from daemon.pipeline.order import PipelineOrder
-from daemon.pipeline.process import spark_archive
-from daemon.pipeline.supervisor import COMMAND
-from daemon.telemetry import log_config
-from daemon.telemetry.logger import Logger
-from deploy import class_data, guard
-from deploy.cluster import Cluster, broker_archive
-from deploy.errors import SetupError
-from deploy.jars import classpath
-from deploy.java import java
+from levelwind.daemon.config.settings import PipelineSection, Settings
+from levelwind.daemon.errors import LevelwindError, PipelineFailedError
+from levelwind.daemon.kafka import clients, topic_setup
+from levelwind.daemon.observer.observer import Observer
+from levelwind.daemon.paths import remove_abandoned
+from levelwind.daemon.pipeline.order import PipelineOrder
+from levelwind.daemon.pipeline.process import spark_archive
+from levelwind.daemon.pipeline.supervisor import COMMAND
+from levelwind.daemon.telemetry import log_config
+from levelwind.daemon.telemetry.logger import Logger
+from levelwind.deploy import class_data, guard
+from levelwind.deploy.cluster import Cluster, broker_archive
+from levelwind.deploy.errors import SetupError
+from levelwind.deploy.jars import classpath
+from levelwind.deploy.java import java
 
 if TYPE_CHECKING:
     from collections.abc import Callable

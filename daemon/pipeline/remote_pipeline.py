@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from daemon.pipeline.progress_totals import REPORT_INTERVAL_SECONDS
-from daemon.telemetry.logger import Logger
+from levelwind.daemon.pipeline.progress_totals import REPORT_INTERVAL_SECONDS
+from levelwind.daemon.telemetry.logger import Logger
 
 if TYPE_CHECKING:
-    from assignors.protocol.records import PipelineRecord
-    from daemon.telemetry.pipeline_metrics import PipelineMetrics
+    from levelwind.assignors.protocol.records import PipelineRecord
+    from levelwind.daemon.telemetry.pipeline_metrics import PipelineMetrics
 
 log = Logger()
 

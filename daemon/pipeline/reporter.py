@@ -10,20 +10,20 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from daemon.pipeline.progress_totals import ProgressTotals
-from daemon.telemetry.logger import Logger
-from daemon.wall_clock import now_ms
-from streaming.spark import checkpoint
-from streaming.spark.catch_up import Behind, CatchUp, CaughtUp
-from streaming.spark.failure_diagnosis import FailureCause, diagnose
-from streaming.spark.progress import NothingToRead, Progress, Terminated
+from levelwind.daemon.pipeline.progress_totals import ProgressTotals
+from levelwind.daemon.telemetry.logger import Logger
+from levelwind.daemon.wall_clock import now_ms
+from levelwind.streaming.spark import checkpoint
+from levelwind.streaming.spark.catch_up import Behind, CatchUp, CaughtUp
+from levelwind.streaming.spark.failure_diagnosis import FailureCause, diagnose
+from levelwind.streaming.spark.progress import NothingToRead, Progress, Terminated
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from streaming.spark.checkpoint import SetAside
-    from streaming.spark.progress import QueryNews
-    from streaming.spark.store.checkpoint_files import CheckpointFiles
+    from levelwind.streaming.spark.checkpoint import SetAside
+    from levelwind.streaming.spark.progress import QueryNews
+    from levelwind.streaming.spark.store.checkpoint_files import CheckpointFiles
 
 log = Logger()
 

@@ -4,25 +4,25 @@ A group may have been deleted, or a trigger cleared, while no state was kept: th
 not know their records, which would stay for ever. Once the query has caught up, it has published
 again everything that it confirms. For every other key the pipeline's process asks the query,
 through the topic of replays, to publish a tombstone if its state does not know the key
-(`streaming.group.update`): only the query can tell, in the order of its own output. A request
-that is repeated, or is about a key that has come back meanwhile, does no harm.
+(`levelwind.streaming.group.update`): only the query can tell, in the order of its own output. A
+request that is repeated, or is about a key that has come back meanwhile, does no harm.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from assignors.protocol.records import PipelineRecord, ReplayRecord, Tombstone, encode_key
-from daemon.kafka.record_writer import write_replays
-from daemon.kafka.topic_reader import ConsumedRecord, read_to_end, stable_ends
-from daemon.wall_clock import now_ms
+from levelwind.assignors.protocol.records import PipelineRecord, ReplayRecord, Tombstone, encode_key
+from levelwind.daemon.kafka.record_writer import write_replays
+from levelwind.daemon.kafka.topic_reader import ConsumedRecord, read_to_end, stable_ends
+from levelwind.daemon.wall_clock import now_ms
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from assignors.protocol.records.metadata import Key
-    from assignors.protocol.topics import TopicKind, Topics
-    from daemon.config.settings import Settings
+    from levelwind.assignors.protocol.records.metadata import Key
+    from levelwind.assignors.protocol.topics import TopicKind, Topics
+    from levelwind.daemon.config.settings import Settings
 
 KINDS: tuple[TopicKind, ...] = ("lag", "triggers")
 

@@ -19,21 +19,21 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from daemon.errors import PipelineFailedError
-from daemon.paths import ensure_writable, own_temporary_directory
-from daemon.pipeline import process
-from daemon.pipeline.order import PipelineOrder
-from daemon.pipeline.signs_of_life import CountedSigns, SignCounts, SignsOfLife
-from daemon.telemetry.logger import Logger
-from deploy import distribution
-from deploy.errors import SetupError
-from deploy.jars import classpath, locked
-from streaming.spark.settings import WORKER_DAEMON, is_local, is_submitted
+from levelwind.daemon.errors import PipelineFailedError
+from levelwind.daemon.paths import ensure_writable, own_temporary_directory
+from levelwind.daemon.pipeline import process
+from levelwind.daemon.pipeline.order import PipelineOrder
+from levelwind.daemon.pipeline.signs_of_life import CountedSigns, SignCounts, SignsOfLife
+from levelwind.daemon.telemetry.logger import Logger
+from levelwind.deploy import distribution
+from levelwind.deploy.errors import SetupError
+from levelwind.deploy.jars import classpath, locked
+from levelwind.streaming.spark.settings import WORKER_DAEMON, is_local, is_submitted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from daemon.config.settings import Settings
+    from levelwind.daemon.config.settings import Settings
 
 log = Logger()
 

@@ -15,19 +15,19 @@ import threading
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
-from daemon.errors import PipelineFailedError
-from daemon.paths import remove_abandoned
-from daemon.pipeline.heartbeat import HEARTBEAT
-from daemon.pipeline.order import PipelineOrder
-from daemon.pipeline.signs_of_life import CountedSigns, SignsOfLife
-from daemon.telemetry.logger import Logger
-from deploy import guard
+from levelwind.daemon.errors import PipelineFailedError
+from levelwind.daemon.paths import remove_abandoned
+from levelwind.daemon.pipeline.heartbeat import HEARTBEAT
+from levelwind.daemon.pipeline.order import PipelineOrder
+from levelwind.daemon.pipeline.signs_of_life import CountedSigns, SignsOfLife
+from levelwind.daemon.telemetry.logger import Logger
+from levelwind.deploy import guard
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from daemon.config.settings import Settings
+    from levelwind.daemon.config.settings import Settings
 
 log = Logger()
 
@@ -40,7 +40,7 @@ SPARK_NOISE = (
 )
 """Beginnings of lines that Spark and its workers print at each start, at any log level."""
 
-COMMAND = (sys.executable, "-m", "daemon.pipeline.process")
+COMMAND = (sys.executable, "-m", "levelwind.daemon.pipeline.process")
 
 STOP_SECONDS = 5.0
 """Time that the process has to end its batch; its checkpoint makes an earlier end harmless."""

@@ -18,30 +18,30 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from assignors.clients.classic.plan_application import (
+from levelwind.assignors.clients.classic.plan_application import (
     as_planned,
     completed,
     planned_owners,
     present_shares,
 )
-from assignors.clients.classic.published_plan import PlanEpoch, PublishedPlan
-from assignors.clients.group_join import read_members, sync_assignments
-from assignors.problem.assignment import NOBODY, Assignment
-from assignors.problem.group import Group
-from assignors.problem.inputs import ProblemError, Topic
-from assignors.problem.validity import violations
-from assignors.protocol.kafka.consumer_protocol import ConsumerAssignment
-from assignors.protocol.partition_ranges import WireError
-from assignors.registry import strategy_named
-from assignors.strategies.cooperative_sticky import withhold_claimed
+from levelwind.assignors.clients.classic.published_plan import PlanEpoch, PublishedPlan
+from levelwind.assignors.clients.group_join import read_members, sync_assignments
+from levelwind.assignors.problem.assignment import NOBODY, Assignment
+from levelwind.assignors.problem.group import Group
+from levelwind.assignors.problem.inputs import ProblemError, Topic
+from levelwind.assignors.problem.validity import violations
+from levelwind.assignors.protocol.kafka.consumer_protocol import ConsumerAssignment
+from levelwind.assignors.protocol.partition_ranges import WireError
+from levelwind.assignors.registry import strategy_named
+from levelwind.assignors.strategies.cooperative_sticky import withhold_claimed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from assignors.clients.group_join import Joiner
-    from assignors.problem.inputs import Member
-    from assignors.protocol.partition_ranges import Partitions
-    from assignors.protocol.records import TopicRecord
+    from levelwind.assignors.clients.group_join import Joiner
+    from levelwind.assignors.problem.inputs import Member
+    from levelwind.assignors.protocol.partition_ranges import Partitions
+    from levelwind.assignors.protocol.records import TopicRecord
 
 EAGER = frozenset({"range", "roundrobin", "sticky"})
 """Protocols whose members give up everything before they join."""

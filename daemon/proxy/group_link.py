@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from daemon.proxy.proxy_machine import step
-from daemon.proxy.proxy_state import (
+from levelwind.daemon.proxy.proxy_machine import step
+from levelwind.daemon.proxy.proxy_state import (
     NEVER,
     Answered,
     Broken,
@@ -28,28 +28,28 @@ from daemon.proxy.proxy_state import (
     Send,
     Woken,
 )
-from daemon.proxy.wire.broker_connection import (
+from levelwind.daemon.proxy.wire.broker_connection import (
     OPEN_SECONDS,
     ConnectionFailedError,
     find_coordinator,
     open_connection,
 )
-from daemon.proxy.wire.group_requests import (
+from levelwind.daemon.proxy.wire.group_requests import (
     DescribeConsumerGroupRequest,
     JoinRequest,
     LeaveRequest,
     SyncRequest,
 )
-from daemon.telemetry.log_events import level_of
+from levelwind.daemon.telemetry.log_events import level_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
 
-    from assignors.protocol.records import TopicRecord
-    from daemon.proxy.proxy_state import LedMember, ProxyEffect, ProxyEvent, Standing
-    from daemon.proxy.settings import ProxySettings
-    from daemon.proxy.wire.broker_connection import BrokerConnection
-    from daemon.proxy.wire.client_security import ClientSecurity
+    from levelwind.assignors.protocol.records import TopicRecord
+    from levelwind.daemon.proxy.proxy_state import LedMember, ProxyEffect, ProxyEvent, Standing
+    from levelwind.daemon.proxy.settings import ProxySettings
+    from levelwind.daemon.proxy.wire.broker_connection import BrokerConnection
+    from levelwind.daemon.proxy.wire.client_security import ClientSecurity
 
 CLIENT_ID = "levelwind-proxy"
 """Client id of the proxy: its member id begins with it."""

@@ -6,18 +6,18 @@ import asyncio
 import threading
 from typing import TYPE_CHECKING, Any
 
-from daemon.proxy.group_link import FAREWELL_SECONDS, GroupLink, ProxySurroundings
-from daemon.proxy.proxy_state import PlanArrived, Stopped
-from daemon.proxy.wire.broker_connection import addresses
-from daemon.proxy.wire.client_security import client_security
+from levelwind.daemon.proxy.group_link import FAREWELL_SECONDS, GroupLink, ProxySurroundings
+from levelwind.daemon.proxy.proxy_state import PlanArrived, Stopped
+from levelwind.daemon.proxy.wire.broker_connection import addresses
+from levelwind.daemon.proxy.wire.client_security import client_security
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
-    from assignors.clients.classic.published_plan import PublishedPlan
-    from assignors.protocol.records import TopicRecord
-    from daemon.proxy.proxy_state import LedMember, Standing
-    from daemon.proxy.settings import ProxySettings
+    from levelwind.assignors.clients.classic.published_plan import PublishedPlan
+    from levelwind.assignors.protocol.records import TopicRecord
+    from levelwind.daemon.proxy.proxy_state import LedMember, Standing
+    from levelwind.daemon.proxy.settings import ProxySettings
 
 STOP_SECONDS = FAREWELL_SECONDS + 3.0
 """Longest time that `stop` waits for the thread."""

@@ -5,20 +5,27 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from assignors.clients.classic.plan_application import moves
-from assignors.clients.group_join import join_subscription
-from assignors.protocol.kafka.consumer_protocol import ConsumerAssignment
-from assignors.protocol.partition_ranges import WireError
-from daemon.proxy.dictation import (
+from levelwind.assignors.clients.classic.plan_application import moves
+from levelwind.assignors.clients.group_join import join_subscription
+from levelwind.assignors.protocol.kafka.consumer_protocol import ConsumerAssignment
+from levelwind.assignors.protocol.partition_ranges import WireError
+from levelwind.daemon.proxy.dictation import (
     NOT_LED,
     PROTOCOLS,
     LastDictation,
     Refusal,
     dictate,
 )
-from daemon.proxy.proxy_state import NEVER, LedMember, ProxyLog, ProxyPhase, Send, Standing
-from daemon.proxy.succession import MOST_DRAWS, order_of, slot_of
-from daemon.proxy.way_out import (
+from levelwind.daemon.proxy.proxy_state import (
+    NEVER,
+    LedMember,
+    ProxyLog,
+    ProxyPhase,
+    Send,
+    Standing,
+)
+from levelwind.daemon.proxy.succession import MOST_DRAWS, order_of, slot_of
+from levelwind.daemon.proxy.way_out import (
     KIP_848,
     desert,
     on_broker_error,
@@ -26,15 +33,15 @@ from daemon.proxy.way_out import (
     refuse,
     retreat,
 )
-from daemon.proxy.wire import group_requests as kafka
+from levelwind.daemon.proxy.wire import group_requests as kafka
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from daemon.proxy.dictation import Dictation
-    from daemon.proxy.proxy_state import ProxyContext, ProxyEffect, ProxyState
-    from daemon.proxy.way_out import Step
-    from daemon.proxy.wire.group_requests import DescribedGroup, DescribedMember
+    from levelwind.daemon.proxy.dictation import Dictation
+    from levelwind.daemon.proxy.proxy_state import ProxyContext, ProxyEffect, ProxyState
+    from levelwind.daemon.proxy.way_out import Step
+    from levelwind.daemon.proxy.wire.group_requests import DescribedGroup, DescribedMember
 
 ANSWER_SECONDS = 10.0
 """Longest wait for an answer that does not depend on other members."""

@@ -15,8 +15,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from daemon.proxy.dictation import PROTOCOLS
-from daemon.proxy.membership import (
+from levelwind.daemon.proxy.dictation import PROTOCOLS
+from levelwind.daemon.proxy.membership import (
     ANSWER_SECONDS,
     beat,
     begin,
@@ -28,7 +28,7 @@ from daemon.proxy.membership import (
     on_surveyed,
     on_synced,
 )
-from daemon.proxy.proxy_state import (
+from levelwind.daemon.proxy.proxy_state import (
     NEVER,
     Answered,
     Broken,
@@ -42,7 +42,7 @@ from daemon.proxy.proxy_state import (
     Stopped,
     Woken,
 )
-from daemon.proxy.way_out import (
+from levelwind.daemon.proxy.way_out import (
     KIP_848,
     end,
     on_broker_error,
@@ -51,11 +51,11 @@ from daemon.proxy.way_out import (
     refuse,
     retreat,
 )
-from daemon.proxy.wire import group_requests as kafka
+from levelwind.daemon.proxy.wire import group_requests as kafka
 
 if TYPE_CHECKING:
-    from daemon.proxy.proxy_state import ProxyContext, ProxyEvent, ProxyState
-    from daemon.proxy.way_out import Step
+    from levelwind.daemon.proxy.proxy_state import ProxyContext, ProxyEvent, ProxyState
+    from levelwind.daemon.proxy.way_out import Step
 
 REBALANCE_CHECK_SECONDS = 1.0
 """Wait before a group that rebalances is looked at again."""

@@ -7,16 +7,16 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from daemon.proxy.succession import NO_MEMBERS, MapOrder
+from levelwind.daemon.proxy.succession import NO_MEMBERS, MapOrder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from assignors.clients.classic.published_plan import PlanEpoch, PublishedPlan
-    from assignors.protocol.partition_ranges import Partitions
-    from assignors.protocol.records import TopicRecord
-    from daemon.proxy.settings import ProxySettings
-    from daemon.proxy.wire.group_requests import GroupRequest, GroupResponse
+    from levelwind.assignors.clients.classic.published_plan import PlanEpoch, PublishedPlan
+    from levelwind.assignors.protocol.partition_ranges import Partitions
+    from levelwind.assignors.protocol.records import TopicRecord
+    from levelwind.daemon.proxy.settings import ProxySettings
+    from levelwind.daemon.proxy.wire.group_requests import GroupRequest, GroupResponse
 
 NEVER = math.inf
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
-from daemon.proxy.dictation import PROTOCOLS
-from daemon.proxy.proxy_state import NEVER, Depart, ProxyLog, ProxyPhase, Standing
-from daemon.proxy.wire import group_requests as kafka
+from levelwind.daemon.proxy.dictation import PROTOCOLS
+from levelwind.daemon.proxy.proxy_state import NEVER, Depart, ProxyLog, ProxyPhase, Standing
+from levelwind.daemon.proxy.wire import group_requests as kafka
 
 if TYPE_CHECKING:
-    from daemon.proxy.proxy_state import ProxyContext, ProxyEffect, ProxyState
+    from levelwind.daemon.proxy.proxy_state import ProxyContext, ProxyEffect, ProxyState
 
 Step: TypeAlias = "tuple[ProxyState, list[ProxyEffect]]"
 

@@ -10,12 +10,12 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from assignors.boot_clock import boot_seconds
-from daemon import allocator
-from daemon.control.controller import MembersRead, Recovered, Ticked, together
-from daemon.errors import ClusterUnavailableError, FencedError
-from daemon.service.availability.readiness import leader_readiness, standby_readiness
-from daemon.service.leadership import (
+from levelwind.assignors.boot_clock import boot_seconds
+from levelwind.daemon import allocator
+from levelwind.daemon.control.controller import MembersRead, Recovered, Ticked, together
+from levelwind.daemon.errors import ClusterUnavailableError, FencedError
+from levelwind.daemon.service.availability.readiness import leader_readiness, standby_readiness
+from levelwind.daemon.service.leadership import (
     CanaryReadBack,
     CanaryWritten,
     LeadChanged,
@@ -25,24 +25,24 @@ from daemon.service.leadership import (
     ReadUntil,
     TopicsRead,
 )
-from daemon.service.live_planner import TICK_SECONDS
-from daemon.telemetry.logger import Logger
-from daemon.wall_clock import now_ms
+from levelwind.daemon.service.live_planner import TICK_SECONDS
+from levelwind.daemon.telemetry.logger import Logger
+from levelwind.daemon.wall_clock import now_ms
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from daemon.config.settings import Settings
-    from daemon.control.boundary.control_events import SettingsChanged
-    from daemon.control.controller import ControlState, Event
-    from daemon.kafka.lead_group import LeadGroup
-    from daemon.service.availability.pipeline_host import PipelineHost
-    from daemon.service.availability.readiness import Readiness
-    from daemon.service.leadership import LeadershipEvent
-    from daemon.service.mailbox import Mailbox
-    from daemon.service.read_marks import ReadMarks
-    from daemon.service.term import Term
-    from daemon.shutdown import AnyEvent
+    from levelwind.daemon.config.settings import Settings
+    from levelwind.daemon.control.boundary.control_events import SettingsChanged
+    from levelwind.daemon.control.controller import ControlState, Event
+    from levelwind.daemon.kafka.lead_group import LeadGroup
+    from levelwind.daemon.service.availability.pipeline_host import PipelineHost
+    from levelwind.daemon.service.availability.readiness import Readiness
+    from levelwind.daemon.service.leadership import LeadershipEvent
+    from levelwind.daemon.service.mailbox import Mailbox
+    from levelwind.daemon.service.read_marks import ReadMarks
+    from levelwind.daemon.service.term import Term
+    from levelwind.daemon.shutdown import AnyEvent
 
 log = Logger()
 

@@ -1,8 +1,8 @@
 """Leadership: when a daemon stands by, when it takes over, and when another has taken over. Pure.
 
-Kafka's group protocol gives the lead to one of the daemons (`daemon.kafka.lead_group`): it takes
-over as soon as it has it. Losing it alone deposes nobody, since the brokers may have lost the
-group; who was given it in the meantime fences the planner before.
+Kafka's group protocol gives the lead to one of the daemons (`levelwind.daemon.kafka.lead_group`):
+it takes over as soon as it has it. Losing it alone deposes nobody, since the brokers may have lost
+the group; who was given it in the meantime fences the planner before.
 
 The group may give the lead to nobody: its members share the partition out again only when one of
 them sees a reason. A daemon that reads no canary for much longer than a takeover lasts must join
@@ -24,7 +24,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING, TypeAlias
 
-from assignors.protocol.records import CanaryRecord, PlannerRecord
+from levelwind.assignors.protocol.records import CanaryRecord, PlannerRecord
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from tenacity import RetryError, Retrying, retry_if_exception_type, wait_exponential
 
-from assignors.boot_clock import boot_seconds
-from assignors.protocol.records import WireError
-from daemon.control.context import LogEvent
-from daemon.control.controller import (
+from levelwind.assignors.boot_clock import boot_seconds
+from levelwind.assignors.protocol.records import WireError
+from levelwind.daemon.control.context import LogEvent
+from levelwind.daemon.control.controller import (
     Audit,
     Clock,
     FenceCommits,
@@ -22,27 +22,27 @@ from daemon.control.controller import (
     concerns,
     step,
 )
-from daemon.decisions.encoding import parts
-from daemon.errors import ClusterUnavailableError, FencedError
-from daemon.kafka.publisher import UnpublishableError
-from daemon.kafka.record_writer import outgoing
-from daemon.service.planning_pace import PlanningPace
-from daemon.telemetry.log_events import level_of
-from daemon.telemetry.logger import Logger
-from daemon.wall_clock import now_ms
+from levelwind.daemon.decisions.encoding import parts
+from levelwind.daemon.errors import ClusterUnavailableError, FencedError
+from levelwind.daemon.kafka.publisher import UnpublishableError
+from levelwind.daemon.kafka.record_writer import outgoing
+from levelwind.daemon.service.planning_pace import PlanningPace
+from levelwind.daemon.telemetry.log_events import level_of
+from levelwind.daemon.telemetry.logger import Logger
+from levelwind.daemon.wall_clock import now_ms
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from assignors.protocol.records import Record, Tombstone
-    from assignors.protocol.topics import TopicKind, Topics
-    from daemon.control.audit.decision_draft import DecisionDraft
-    from daemon.control.controller import ControlState, Effect, Event
-    from daemon.control.freeze.freeze_reason import FreezeReason
-    from daemon.kafka.publisher import Publisher
-    from daemon.kafka.record_writer import OutgoingRecord
-    from daemon.service.metrics import Metrics
-    from daemon.shutdown import AnyEvent
+    from levelwind.assignors.protocol.records import Record, Tombstone
+    from levelwind.assignors.protocol.topics import TopicKind, Topics
+    from levelwind.daemon.control.audit.decision_draft import DecisionDraft
+    from levelwind.daemon.control.controller import ControlState, Effect, Event
+    from levelwind.daemon.control.freeze.freeze_reason import FreezeReason
+    from levelwind.daemon.kafka.publisher import Publisher
+    from levelwind.daemon.kafka.record_writer import OutgoingRecord
+    from levelwind.daemon.service.metrics import Metrics
+    from levelwind.daemon.shutdown import AnyEvent
 
 log = Logger()
 

@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
-from assignors.protocol.records import Rejection, Tombstone
-from assignors.protocol.unread_lag import UnreadLag
+from levelwind.assignors.protocol.records import Rejection, Tombstone
+from levelwind.assignors.protocol.unread_lag import UnreadLag
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-    from assignors.protocol.records import Record
-    from assignors.protocol.topics import TopicKind
-    from daemon.kafka.topic_reader import ConsumedRecord, UnreadMessage
+    from levelwind.assignors.protocol.records import Record
+    from levelwind.assignors.protocol.topics import TopicKind
+    from levelwind.daemon.kafka.topic_reader import ConsumedRecord, UnreadMessage
 
 MOST_TOMBSTONES = 20_000
 """Tombstones to keep. Brokers delete them after a day; what the oldest ended has ended long ago."""

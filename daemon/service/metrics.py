@@ -23,19 +23,19 @@ from prometheus_client import (
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from daemon.config.listen import cannot_listen, listen_address, shown_address
-from daemon.gauges.group_families import families
-from daemon.gauges.group_gauges import GroupGauges
-from daemon.service.availability.freeze_metrics import FreezeCollector
-from daemon.telemetry.pipeline_metrics import BUCKETS_SECONDS, PipelineMetrics
+from levelwind.daemon.config.listen import cannot_listen, listen_address, shown_address
+from levelwind.daemon.gauges.group_families import families
+from levelwind.daemon.gauges.group_gauges import GroupGauges
+from levelwind.daemon.service.availability.freeze_metrics import FreezeCollector
+from levelwind.daemon.telemetry.pipeline_metrics import BUCKETS_SECONDS, PipelineMetrics
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from prometheus_client.core import Metric
 
-    from daemon.control.controller import ControlState
-    from daemon.service.availability.readiness import Readiness
+    from levelwind.daemon.control.controller import ControlState
+    from levelwind.daemon.service.availability.readiness import Readiness
 
 OUTCOMES = {
     "plan.published": "published",

@@ -4,26 +4,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from assignors.clients.classic.published_plan import PlanEpoch, PublishedPlan
-from assignors.protocol import partition_ranges as ranges
-from assignors.protocol.records import GroupRecord, GroupShard, PlanShard, Tombstone
-from assignors.protocol.records.shards import planned_assignments, whole
-from daemon.control.controller import ProxiedMembersChanged, ProxyChanged
-from daemon.control.watched.proxied_members import ProxiedMember
-from daemon.proxy.leader_proxy import LeaderProxy
-from daemon.proxy.proxy_state import Standing
-from daemon.telemetry.logger import Logger
+from levelwind.assignors.clients.classic.published_plan import PlanEpoch, PublishedPlan
+from levelwind.assignors.protocol import partition_ranges as ranges
+from levelwind.assignors.protocol.records import GroupRecord, GroupShard, PlanShard, Tombstone
+from levelwind.assignors.protocol.records.shards import planned_assignments, whole
+from levelwind.daemon.control.controller import ProxiedMembersChanged, ProxyChanged
+from levelwind.daemon.control.watched.proxied_members import ProxiedMember
+from levelwind.daemon.proxy.leader_proxy import LeaderProxy
+from levelwind.daemon.proxy.proxy_state import Standing
+from levelwind.daemon.telemetry.logger import Logger
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from assignors.protocol.partition_ranges import Partitions
-    from assignors.protocol.records import Record
-    from assignors.protocol.topics import TopicKind
-    from daemon.config.settings import Settings
-    from daemon.control.controller import ControlState
-    from daemon.proxy.proxy_state import LedMember
-    from daemon.service.metrics import Metrics
+    from levelwind.assignors.protocol.partition_ranges import Partitions
+    from levelwind.assignors.protocol.records import Record
+    from levelwind.assignors.protocol.topics import TopicKind
+    from levelwind.daemon.config.settings import Settings
+    from levelwind.daemon.control.controller import ControlState
+    from levelwind.daemon.proxy.proxy_state import LedMember
+    from levelwind.daemon.service.metrics import Metrics
 
 log = Logger()
 

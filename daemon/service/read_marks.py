@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from assignors.boot_clock import boot_seconds
-from daemon.kafka import clients
-from daemon.kafka.topic_reader import ask_ends
-from daemon.service.leadership import ReadUntil
+from levelwind.assignors.boot_clock import boot_seconds
+from levelwind.daemon.kafka import clients
+from levelwind.daemon.kafka.topic_reader import ask_ends
+from levelwind.daemon.service.leadership import ReadUntil
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from daemon.config.settings import Settings
-    from daemon.control.controller import Event
-    from daemon.kafka.topic_follower import TopicFollower
-    from daemon.service.leadership import LeadershipEvent
-    from daemon.service.mailbox import Mailbox
-    from daemon.service.record_intake import RecordIntake
+    from levelwind.daemon.config.settings import Settings
+    from levelwind.daemon.control.controller import Event
+    from levelwind.daemon.kafka.topic_follower import TopicFollower
+    from levelwind.daemon.service.leadership import LeadershipEvent
+    from levelwind.daemon.service.mailbox import Mailbox
+    from levelwind.daemon.service.record_intake import RecordIntake
 
 ASK_SECONDS = 2.0
 """Limit of one question for the ends of the topics."""

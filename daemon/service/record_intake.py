@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from assignors.protocol.records import (
+from levelwind.assignors.protocol.records import (
     CanaryRecord,
     LagRecord,
     PipelineRecord,
@@ -19,20 +19,20 @@ from assignors.protocol.records import (
     partition_key,
     partitions_for,
 )
-from assignors.protocol.unread_lag import UnreadLag
-from daemon.control.controller import MembersRead, RecordReceived, Recovered
-from daemon.errors import ConfigurationError
-from daemon.service.leadership import LeaderSighted, TopicsRead, is_newer, sign_of
-from daemon.service.log_image import LogImage
+from levelwind.assignors.protocol.unread_lag import UnreadLag
+from levelwind.daemon.control.controller import MembersRead, RecordReceived, Recovered
+from levelwind.daemon.errors import ConfigurationError
+from levelwind.daemon.service.leadership import LeaderSighted, TopicsRead, is_newer, sign_of
+from levelwind.daemon.service.log_image import LogImage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from assignors.protocol.topics import Topics
-    from daemon.control.controller import Event
-    from daemon.kafka.topic_reader import ConsumedRecord, UnreadMessage
-    from daemon.service.leadership import LeadershipEvent
-    from daemon.service.mailbox import Mailbox
+    from levelwind.assignors.protocol.topics import Topics
+    from levelwind.daemon.control.controller import Event
+    from levelwind.daemon.kafka.topic_reader import ConsumedRecord, UnreadMessage
+    from levelwind.daemon.service.leadership import LeadershipEvent
+    from levelwind.daemon.service.mailbox import Mailbox
 
 
 class RecordIntake:

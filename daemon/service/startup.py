@@ -13,41 +13,41 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from typing import TYPE_CHECKING, TypeVar
 
-from assignors.boot_clock import boot_seconds
-from daemon import allocator, garbage
-from daemon.access.rights_check import require_rights
-from daemon.access.role_rights import daemon_rights
-from daemon.config.settings_reload import SettingsReload, reload_on_signal
-from daemon.control.controller import ControlState
-from daemon.control.membership.subscribed_patterns import SubscribedPatterns
-from daemon.errors import LevelwindError
-from daemon.gauges.group_gauges import GroupGauges
-from daemon.kafka import topic_setup
-from daemon.kafka.topic_follower import TopicFollower
-from daemon.kafka.topic_watch import TopicWatch
-from daemon.paths import ensure_writable
-from daemon.proxy.wire.client_security import client_security
-from daemon.service.availability.daemon_identity import instance_of, kept_id
-from daemon.service.availability.http_serving import NotServing
-from daemon.service.availability.lead_claim import lead_claim
-from daemon.service.availability.pipeline_host import PipelineHost
-from daemon.service.daemon import Daemon
-from daemon.service.mailbox import Mailbox
-from daemon.service.metrics import Metrics, serve
-from daemon.service.read_marks import ReadMarks
-from daemon.service.record_intake import RecordIntake
-from daemon.service.term import Term
-from daemon.shutdown import AnyEvent, stop_on_signals
-from daemon.telemetry.logger import Logger
+from levelwind.assignors.boot_clock import boot_seconds
+from levelwind.daemon import allocator, garbage
+from levelwind.daemon.access.rights_check import require_rights
+from levelwind.daemon.access.role_rights import daemon_rights
+from levelwind.daemon.config.settings_reload import SettingsReload, reload_on_signal
+from levelwind.daemon.control.controller import ControlState
+from levelwind.daemon.control.membership.subscribed_patterns import SubscribedPatterns
+from levelwind.daemon.errors import LevelwindError
+from levelwind.daemon.gauges.group_gauges import GroupGauges
+from levelwind.daemon.kafka import topic_setup
+from levelwind.daemon.kafka.topic_follower import TopicFollower
+from levelwind.daemon.kafka.topic_watch import TopicWatch
+from levelwind.daemon.paths import ensure_writable
+from levelwind.daemon.proxy.wire.client_security import client_security
+from levelwind.daemon.service.availability.daemon_identity import instance_of, kept_id
+from levelwind.daemon.service.availability.http_serving import NotServing
+from levelwind.daemon.service.availability.lead_claim import lead_claim
+from levelwind.daemon.service.availability.pipeline_host import PipelineHost
+from levelwind.daemon.service.daemon import Daemon
+from levelwind.daemon.service.mailbox import Mailbox
+from levelwind.daemon.service.metrics import Metrics, serve
+from levelwind.daemon.service.read_marks import ReadMarks
+from levelwind.daemon.service.record_intake import RecordIntake
+from levelwind.daemon.service.term import Term
+from levelwind.daemon.shutdown import AnyEvent, stop_on_signals
+from levelwind.daemon.telemetry.logger import Logger
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from daemon.config.settings import Settings
-    from daemon.control.controller import Event
-    from daemon.service.availability.http_serving import HttpServing
-    from daemon.service.leadership import LeadershipEvent
-    from daemon.shutdown import StopEvent
+    from levelwind.daemon.config.settings import Settings
+    from levelwind.daemon.control.controller import Event
+    from levelwind.daemon.service.availability.http_serving import HttpServing
+    from levelwind.daemon.service.leadership import LeadershipEvent
+    from levelwind.daemon.shutdown import StopEvent
 
 Read = TypeVar("Read")
 

@@ -9,38 +9,38 @@ from typing import TYPE_CHECKING
 from apscheduler.schedulers.background import BackgroundScheduler
 from tenacity import Retrying, retry_if_exception_type, wait_exponential
 
-from assignors.boot_clock import boot_seconds
-from daemon.control.controller import CommitsFenced
-from daemon.errors import ClusterUnavailableError
-from daemon.kafka.canary_writer import CanaryWriter
-from daemon.kafka.commit_fencer import CommitFencer
-from daemon.kafka.publisher import Publisher
-from daemon.observer.observer import LAYOUT_TICK, Observer
-from daemon.service.availability.vital_signs import VitalSigns
-from daemon.service.live_planner import Planner
-from daemon.service.proxied_groups import ProxiedGroups
-from daemon.telemetry.logger import Logger
-from daemon.wall_clock import now_ms
+from levelwind.assignors.boot_clock import boot_seconds
+from levelwind.daemon.control.controller import CommitsFenced
+from levelwind.daemon.errors import ClusterUnavailableError
+from levelwind.daemon.kafka.canary_writer import CanaryWriter
+from levelwind.daemon.kafka.commit_fencer import CommitFencer
+from levelwind.daemon.kafka.publisher import Publisher
+from levelwind.daemon.observer.observer import LAYOUT_TICK, Observer
+from levelwind.daemon.service.availability.vital_signs import VitalSigns
+from levelwind.daemon.service.live_planner import Planner
+from levelwind.daemon.service.proxied_groups import ProxiedGroups
+from levelwind.daemon.telemetry.logger import Logger
+from levelwind.daemon.wall_clock import now_ms
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tenacity import RetryCallState
 
-    from daemon.config.settings import Settings
-    from daemon.control.controller import (
+    from levelwind.daemon.config.settings import Settings
+    from levelwind.daemon.control.controller import (
         ControlState,
         Event,
         FenceCommits,
         ProxiedMembersChanged,
         ProxyChanged,
     )
-    from daemon.control.freeze.freeze_reason import FreezeReason
-    from daemon.service.leadership import LeadershipEvent
-    from daemon.service.mailbox import Mailbox
-    from daemon.service.metrics import Metrics
-    from daemon.service.record_intake import RecordIntake
-    from daemon.shutdown import AnyEvent
+    from levelwind.daemon.control.freeze.freeze_reason import FreezeReason
+    from levelwind.daemon.service.leadership import LeadershipEvent
+    from levelwind.daemon.service.mailbox import Mailbox
+    from levelwind.daemon.service.metrics import Metrics
+    from levelwind.daemon.service.record_intake import RecordIntake
+    from levelwind.daemon.shutdown import AnyEvent
 
 log = Logger()
 

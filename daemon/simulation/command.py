@@ -6,24 +6,28 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from assignors.json_problems import MAX_LINE_LENGTH
-from assignors.problem.inputs import ProblemError
-from assignors.registry import STRATEGIES
-from daemon.errors import ConfigurationError
-from daemon.simulation.engine import PlayRules, simulate
-from daemon.simulation.results import StrategyFigures, table
-from daemon.simulation.scenario import Size, generate_world
-from daemon.simulation.strategy.candidates import candidate
-from daemon.simulation.strategy.group_control import Rules
-from daemon.simulation.trace import read_trace
-from daemon.simulation.trace_replay import readers_of_problem, replay_world, uniform_readers
+from levelwind.assignors.json_problems import MAX_LINE_LENGTH
+from levelwind.assignors.problem.inputs import ProblemError
+from levelwind.assignors.registry import STRATEGIES
+from levelwind.daemon.errors import ConfigurationError
+from levelwind.daemon.simulation.engine import PlayRules, simulate
+from levelwind.daemon.simulation.results import StrategyFigures, table
+from levelwind.daemon.simulation.scenario import Size, generate_world
+from levelwind.daemon.simulation.strategy.candidates import candidate
+from levelwind.daemon.simulation.strategy.group_control import Rules
+from levelwind.daemon.simulation.trace import read_trace
+from levelwind.daemon.simulation.trace_replay import (
+    readers_of_problem,
+    replay_world,
+    uniform_readers,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from daemon.config.settings import Settings
-    from daemon.simulation.fleet import World
+    from levelwind.daemon.config.settings import Settings
+    from levelwind.daemon.simulation.fleet import World
 
 DEFAULT_STRATEGIES = (
     "optimal",

@@ -8,8 +8,8 @@ import numpy as np
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from daemon.charts import BEST, INK, MUTED, PLAIN, chart_file
-from daemon.simulation.results import in_bytes
+from levelwind.daemon.charts import BEST, INK, MUTED, PLAIN, chart_file
+from levelwind.daemon.simulation.results import in_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
-    from daemon.simulation.results import StrategyFigures
+    from levelwind.daemon.simulation.results import StrategyFigures
 
 CURVE_INCHES, BAR_INCHES, LINE_INCHES, ENDS_INCHES = 4.6, 1.45, 0.5, 1.35
 """Width of the lag curves, width of a panel of bars, height of a strategy, and height of the title

@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from daemon.simulation.results import StrategyFigures, figures
-from daemon.simulation.strategy.candidates import candidate
-from daemon.simulation.strategy.strategy_run import HandOver, StrategyRun
-from daemon.simulation.traffic import RecentArrivals
-from streaming.rules.skew import WAITING_SECONDS
+from levelwind.daemon.simulation.results import StrategyFigures, figures
+from levelwind.daemon.simulation.strategy.candidates import candidate
+from levelwind.daemon.simulation.strategy.strategy_run import HandOver, StrategyRun
+from levelwind.daemon.simulation.traffic import RecentArrivals
+from levelwind.streaming.rules.skew import WAITING_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from daemon.simulation.fleet import World
-    from daemon.simulation.strategy.group_control import Rules
+    from levelwind.daemon.simulation.fleet import World
+    from levelwind.daemon.simulation.strategy.group_control import Rules
 
 BLOCK_TICKS = 720
 """Ticks whose arrivals are in memory at once: an hour of default ticks."""

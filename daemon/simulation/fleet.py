@@ -1,8 +1,8 @@
 """Fleet and world of a simulation: consumers and partitions at the start, arrivals, and events.
 
-Guarantees: partitions are numbered as in `assignors.problem.group.Group` (topics in Kafka's order,
-then by partition), consumers in the order of their ids. All strategies get the same `World`, and
-nothing in it depends on what any of them does.
+Guarantees: partitions are numbered as in `levelwind.assignors.problem.group.Group` (topics in
+Kafka's order, then by partition), consumers in the order of their ids. All strategies get the same
+`World`, and nothing in it depends on what any of them does.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 import numpy as np
 
-from assignors.problem.columns import Bools, Floats, Ints, Longs, in_java_order, starts
+from levelwind.assignors.problem.columns import Bools, Floats, Ints, Longs, in_java_order, starts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -14,8 +14,8 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from assignors.problem.columns import Longs
-    from daemon.simulation.strategy.strategy_run import StrategyRun
+    from levelwind.assignors.problem.columns import Longs
+    from levelwind.daemon.simulation.strategy.strategy_run import StrategyRun
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

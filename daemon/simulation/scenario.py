@@ -15,13 +15,22 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from assignors.problem.inputs import ProblemError
-from daemon.simulation.fleet import Consumer, Event, Fleet, Joined, Left, Moved, Slowed, World
+from levelwind.assignors.problem.inputs import ProblemError
+from levelwind.daemon.simulation.fleet import (
+    Consumer,
+    Event,
+    Fleet,
+    Joined,
+    Left,
+    Moved,
+    Slowed,
+    World,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from assignors.problem.columns import Bools, Floats, Longs
+    from levelwind.assignors.problem.columns import Bools, Floats, Longs
 
 RACKS = ("a", "b", "c")
 TOPICS = 5

@@ -24,15 +24,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from assignors.problem.inputs import ProblemError
-from assignors.protocol.json_fields import Fields
-from assignors.protocol.partition_ranges import MAX_PARTITIONS, WireError
-from assignors.protocol.records import LagRecord, Rejection, SpeedRecord, Tombstone, decode
+from levelwind.assignors.problem.inputs import ProblemError
+from levelwind.assignors.protocol.json_fields import Fields
+from levelwind.assignors.protocol.partition_ranges import MAX_PARTITIONS, WireError
+from levelwind.assignors.protocol.records import (
+    LagRecord,
+    Rejection,
+    SpeedRecord,
+    Tombstone,
+    decode,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from assignors.problem.columns import Floats, Longs
+    from levelwind.assignors.problem.columns import Floats, Longs
 
 REQUIRED_COLUMNS = ("at", "topic", "partition", "end")
 NEVER = -1

@@ -13,17 +13,17 @@ from itertools import pairwise
 from math import ceil
 from typing import TYPE_CHECKING
 
-from assignors.json_problems import parse_line, parse_problem
-from assignors.problem.group import Group
-from assignors.problem.inputs import ProblemError
-from daemon.simulation.fleet import Consumer, Event, Fleet, Moved, World
-from daemon.simulation.scenario import RECORD_BYTES
-from daemon.simulation.trace import Trace, TraceArrivals
+from levelwind.assignors.json_problems import parse_line, parse_problem
+from levelwind.assignors.problem.group import Group
+from levelwind.assignors.problem.inputs import ProblemError
+from levelwind.daemon.simulation.fleet import Consumer, Event, Fleet, Moved, World
+from levelwind.daemon.simulation.scenario import RECORD_BYTES
+from levelwind.daemon.simulation.trace import Trace, TraceArrivals
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from assignors.problem.inputs import Member, Topic
+    from levelwind.assignors.problem.inputs import Member, Topic
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from streaming.rules.arrival_rate import arrival_rate
+from levelwind.streaming.rules.arrival_rate import arrival_rate
 
 if TYPE_CHECKING:
-    from assignors.problem.columns import Bools, Floats, Ints, Longs
+    from levelwind.assignors.problem.columns import Bools, Floats, Ints, Longs
 
 MINUTE_SECONDS = 60.0
 """Seconds over which the pipeline measures rates."""

@@ -1,7 +1,8 @@
 """The process's logging: one JSON object a line, or coloured columns on a terminal.
 
-Every event of levelwind is one of `daemon.telemetry.log_events`; lines of libraries become the
-event `library.log`. Logs go to standard error, so that the output of a command can be piped.
+Every event of levelwind is one of `levelwind.daemon.telemetry.log_events`; lines of libraries
+become the event `library.log`. Logs go to standard error, so that the output of a command can be
+piped.
 """
 
 from __future__ import annotations
@@ -10,8 +11,8 @@ import logging
 import sys
 from typing import TYPE_CHECKING, Literal, TextIO
 
-from daemon.printable import printable
-from daemon.telemetry.logger import load_structlog
+from levelwind.daemon.printable import printable
+from levelwind.daemon.telemetry.logger import load_structlog
 
 if TYPE_CHECKING:
     from structlog.typing import EventDict, ExcInfo, Processor, WrappedLogger

@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from assignors.protocol.records import PipelineRecord
+    from levelwind.assignors.protocol.records import PipelineRecord
 
 BUCKETS_SECONDS = (0.05, 0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 60.0)
 WHOLE_BATCH = "triggerExecution"

@@ -6,15 +6,15 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from streaming.group import event_order
-from streaming.messages.lag_columns import LagRows, LagSamples
-from streaming.messages.rows import Kind
+from levelwind.streaming.group import event_order
+from levelwind.streaming.messages.lag_columns import LagRows, LagSamples
+from levelwind.streaming.messages.rows import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from streaming.group.event_order import GroupBatch
-    from streaming.messages.lag_columns import LagRow, LagSample
+    from levelwind.streaming.group.event_order import GroupBatch
+    from levelwind.streaming.messages.lag_columns import LagRow, LagSample
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

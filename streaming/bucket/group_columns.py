@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from streaming.bucket import speed_columns
-from streaming.bucket.state import AXES, BucketState, OwnerText
-from streaming.group import codec, member_speeds, read_topics
-from streaming.group.ownership import owners_of, partition_owners
-from streaming.group.state import GroupState, TopicLag
-from streaming.messages.lag_json import owner_fields, owner_racks, text
-from streaming.rules.event_time import UNKNOWN
-from streaming.rules.skew import SkewRun
+from levelwind.streaming.bucket import speed_columns
+from levelwind.streaming.bucket.state import AXES, BucketState, OwnerText
+from levelwind.streaming.group import codec, member_speeds, read_topics
+from levelwind.streaming.group.ownership import owners_of, partition_owners
+from levelwind.streaming.group.state import GroupState, TopicLag
+from levelwind.streaming.messages.lag_json import owner_fields, owner_racks, text
+from levelwind.streaming.rules.event_time import UNKNOWN
+from levelwind.streaming.rules.skew import SkewRun
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from streaming.group.state import LearnedSpeed, Owner, PartitionOwners
+    from levelwind.streaming.group.state import LearnedSpeed, Owner, PartitionOwners
 
 
 def to_columns(

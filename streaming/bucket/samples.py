@@ -14,23 +14,23 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from assignors.problem.drain import sum_by_member
-from streaming.bucket import skew_columns, speed_columns
-from streaming.bucket.state import BucketState, OwnerText, ranges
-from streaming.group.update import TTL_MS
-from streaming.messages.lag_json import local_field
-from streaming.messages.own_fields import OwnColumns, shared_texts
-from streaming.rules.event_time import JUMP_MS, UNKNOWN
-from streaming.rules.skew import longest_silence
+from levelwind.assignors.problem.drain import sum_by_member
+from levelwind.streaming.bucket import skew_columns, speed_columns
+from levelwind.streaming.bucket.state import BucketState, OwnerText, ranges
+from levelwind.streaming.group.update import TTL_MS
+from levelwind.streaming.messages.lag_json import local_field
+from levelwind.streaming.messages.own_fields import OwnColumns, shared_texts
+from levelwind.streaming.rules.event_time import JUMP_MS, UNKNOWN
+from levelwind.streaming.rules.skew import longest_silence
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from assignors.protocol.records import SpeedRecord, Tombstone
-    from streaming.messages.lag_columns import LagRows, LagSamples
-    from streaming.messages.own_fields import Texts
-    from streaming.rules.event_time import Floats, Int64, Mask
-    from streaming.rules.skew import SkewRule
+    from levelwind.assignors.protocol.records import SpeedRecord, Tombstone
+    from levelwind.streaming.messages.lag_columns import LagRows, LagSamples
+    from levelwind.streaming.messages.own_fields import Texts
+    from levelwind.streaming.rules.event_time import Floats, Int64, Mask
+    from levelwind.streaming.rules.skew import SkewRule
 
 
 JOINT_CELLS = 2**20

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from assignors.problem.drain import (
+from levelwind.assignors.problem.drain import (
     ASSUMED_DRAIN_SECONDS,
     ASSUMED_UTILISATION,
     LEAST_ASSUMED_SPEED,
@@ -18,11 +18,11 @@ from assignors.problem.drain import (
     horizons,
     load_seconds,
 )
-from streaming.bucket.speed_columns import speeds_of
-from streaming.bucket.state import ranges
-from streaming.rules.event_time import UNKNOWN
-from streaming.rules.member_loads import RATE_SCALE, MemberLoads
-from streaming.rules.skew import (
+from levelwind.streaming.bucket.speed_columns import speeds_of
+from levelwind.streaming.bucket.state import ranges
+from levelwind.streaming.rules.event_time import UNKNOWN
+from levelwind.streaming.rules.member_loads import RATE_SCALE, MemberLoads
+from levelwind.streaming.rules.skew import (
     LONG_LAG_SECONDS,
     RELEASE,
     WAITING_SECONDS,
@@ -32,9 +32,9 @@ from streaming.rules.skew import (
 )
 
 if TYPE_CHECKING:
-    from streaming.bucket.state import BucketState
-    from streaming.rules.event_time import Floats, Int64, Mask
-    from streaming.rules.skew import SkewRule
+    from levelwind.streaming.bucket.state import BucketState
+    from levelwind.streaming.rules.event_time import Floats, Int64, Mask
+    from levelwind.streaming.rules.skew import SkewRule
 
 ROUNDING = 1e-9
 """Relative difference within which a figure may have been rounded otherwise."""

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from assignors.protocol.records import SpeedRecord
-from streaming.bucket.state import ranges
-from streaming.group.member_speeds import count_commits, record_of
-from streaming.rules import speed
-from streaming.rules.event_time import UNKNOWN
-from streaming.rules.speed import FORGET_MS, NO_COMMIT, WINDOWS, SpeedColumns
+from levelwind.assignors.protocol.records import SpeedRecord
+from levelwind.streaming.bucket.state import ranges
+from levelwind.streaming.group.member_speeds import count_commits, record_of
+from levelwind.streaming.rules import speed
+from levelwind.streaming.rules.event_time import UNKNOWN
+from levelwind.streaming.rules.speed import FORGET_MS, NO_COMMIT, WINDOWS, SpeedColumns
 
 if TYPE_CHECKING:
-    from assignors.protocol.records import Tombstone
-    from streaming.bucket.state import BucketState
-    from streaming.rules.event_time import Floats, Int64, Mask
+    from levelwind.assignors.protocol.records import Tombstone
+    from levelwind.streaming.bucket.state import BucketState
+    from levelwind.streaming.rules.event_time import Floats, Int64, Mask
 
 PARTS = {
     "since": "speed_since",

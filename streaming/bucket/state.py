@@ -29,16 +29,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from streaming.messages import packing
-from streaming.messages.packing import PackingError
-from streaming.rules.speed import WINDOWS
+from levelwind.streaming.messages import packing
+from levelwind.streaming.messages.packing import PackingError
+from levelwind.streaming.rules.speed import WINDOWS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import numpy.typing as npt
 
-    from streaming.rules.event_time import Int64
+    from levelwind.streaming.rules.event_time import Int64
 
 VERSION = 6
 """Counts up with every change of what `pack` writes; an older checkpoint is then set aside."""

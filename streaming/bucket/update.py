@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from streaming.bucket.bucket_batch import BucketBatch
-from streaming.bucket.group_columns import from_columns, to_columns
-from streaming.bucket.samples import ColumnUpdate
-from streaming.bucket.state import (
+from levelwind.streaming.bucket.bucket_batch import BucketBatch
+from levelwind.streaming.bucket.group_columns import from_columns, to_columns
+from levelwind.streaming.bucket.samples import ColumnUpdate
+from levelwind.streaming.bucket.state import (
     GROUPS,
     MEMBERS,
     SAMPLES,
@@ -24,17 +24,17 @@ from streaming.bucket.state import (
     pack_groups,
     unpack_groups,
 )
-from streaming.group import update as group_update
+from levelwind.streaming.group import update as group_update
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from assignors.protocol.records import SpeedRecord, Tombstone
-    from assignors.protocol.topics import TopicKind
-    from streaming.bucket.samples import PublishedLags
-    from streaming.group.state import GroupState
-    from streaming.group.update import UpdateResult
-    from streaming.rules.skew import SkewRule
+    from levelwind.assignors.protocol.records import SpeedRecord, Tombstone
+    from levelwind.assignors.protocol.topics import TopicKind
+    from levelwind.streaming.bucket.samples import PublishedLags
+    from levelwind.streaming.group.state import GroupState
+    from levelwind.streaming.group.update import UpdateResult
+    from levelwind.streaming.rules.skew import SkewRule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,7 @@ import pyarrow as pa
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from streaming.rules.event_time import Int64, Mask
+    from levelwind.streaming.rules.event_time import Int64, Mask
 
 
 WIDEST = 8

@@ -10,13 +10,16 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from assignors.protocol.kafka.consumer_protocol import ConsumerAssignment, ConsumerSubscription
-from assignors.protocol.kafka.types import Reader
-from assignors.protocol.partition_ranges import WireError
-from streaming.errors import UnknownVersion
+from levelwind.assignors.protocol.kafka.consumer_protocol import (
+    ConsumerAssignment,
+    ConsumerSubscription,
+)
+from levelwind.assignors.protocol.kafka.types import Reader
+from levelwind.assignors.protocol.partition_ranges import WireError
+from levelwind.streaming.errors import UnknownVersion
 
 if TYPE_CHECKING:
-    from assignors.protocol.partition_ranges import Partitions
+    from levelwind.assignors.protocol.partition_ranges import Partitions
 
 NEWEST_VERSION = 4
 FLEXIBLE_VERSION = 4

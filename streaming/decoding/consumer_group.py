@@ -24,9 +24,9 @@ import base64
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from assignors.protocol.kafka.types import Reader
-from assignors.protocol.partition_ranges import WireError
-from streaming.errors import UnknownVersion
+from levelwind.assignors.protocol.kafka.types import Reader
+from levelwind.assignors.protocol.partition_ranges import WireError
+from levelwind.streaming.errors import UnknownVersion
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from assignors.protocol.records import (
+from levelwind.assignors.protocol.records import (
     BrokerRecord,
     GroupRecord,
     GroupShard,
@@ -32,9 +32,9 @@ from assignors.protocol.records import (
     decode,
     partition_key,
 )
-from streaming.decoding import offset_commits, offsets_topic
-from streaming.messages.buckets import DEFAULT_BUCKETS, group_key, topic_key
-from streaming.messages.rows import (
+from levelwind.streaming.decoding import offset_commits, offsets_topic
+from levelwind.streaming.messages.buckets import DEFAULT_BUCKETS, group_key, topic_key
+from levelwind.streaming.messages.rows import (
     NO_REPLAY,
     PASS_THROUGH_PREFIX,
     Kind,
@@ -46,9 +46,9 @@ from streaming.messages.rows import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from assignors.protocol.records import Record
-    from assignors.protocol.topics import TopicKind, Topics
-    from streaming.rules.event_time import Int64
+    from levelwind.assignors.protocol.records import Record
+    from levelwind.assignors.protocol.topics import TopicKind, Topics
+    from levelwind.streaming.rules.event_time import Int64
 
 
 BUCKET_MS = 250

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from assignors.protocol.kafka.types import Reader
-from assignors.protocol.partition_ranges import WireError
-from streaming.rules.event_time import UNKNOWN
+from levelwind.assignors.protocol.kafka.types import Reader
+from levelwind.assignors.protocol.partition_ranges import WireError
+from levelwind.streaming.rules.event_time import UNKNOWN
 
 if TYPE_CHECKING:
-    from streaming.decoding.byte_columns import ByteRows
-    from streaming.rules.event_time import Int64, Mask
+    from levelwind.streaming.decoding.byte_columns import ByteRows
+    from levelwind.streaming.rules.event_time import Int64, Mask
 
 
 NEWEST_VERSION = 4

@@ -20,15 +20,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from assignors.protocol.partition_ranges import WireError
-from streaming.decoding import classic_group, consumer_group, offset_commits
-from streaming.decoding.byte_columns import ByteRows, from_arrow
-from streaming.errors import UnknownVersion
+from levelwind.assignors.protocol.partition_ranges import WireError
+from levelwind.streaming.decoding import classic_group, consumer_group, offset_commits
+from levelwind.streaming.decoding.byte_columns import ByteRows, from_arrow
+from levelwind.streaming.errors import UnknownVersion
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from streaming.rules.event_time import Int64
+    from levelwind.streaming.rules.event_time import Int64
 
 
 TOPIC = "__consumer_offsets"

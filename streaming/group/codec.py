@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from assignors.protocol import partition_ranges as ranges
-from assignors.protocol.records import RackChange, RacksEvidence
-from streaming.group.state import (
+from levelwind.assignors.protocol import partition_ranges as ranges
+from levelwind.assignors.protocol.records import RackChange, RacksEvidence
+from levelwind.streaming.group.state import (
     ConsumerMember,
     GroupState,
     Layout,
@@ -22,9 +22,9 @@ from streaming.group.state import (
     RacksTrigger,
     TopicLag,
 )
-from streaming.messages import packing
-from streaming.messages.packing import PackingError
-from streaming.rules.skew import SkewRun
+from levelwind.streaming.messages import packing
+from levelwind.streaming.messages.packing import PackingError
+from levelwind.streaming.rules.skew import SkewRun
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -11,9 +11,9 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from streaming.messages.lag_columns import LagRow, LagSample
-from streaming.messages.rows import Detached, Kind, RacksRow, Raw
-from streaming.rules.event_time import UNKNOWN
+from levelwind.streaming.messages.lag_columns import LagRow, LagSample
+from levelwind.streaming.messages.rows import Detached, Kind, RacksRow, Raw
+from levelwind.streaming.rules.event_time import UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from assignors.protocol.records import MemberSpeed, SpeedRecord, Tombstone
-from streaming.group.state import LearnedSpeed
-from streaming.rules import speed
-from streaming.rules.event_time import UNKNOWN
-from streaming.rules.speed import FORGET_MS, SpeedColumns
+from levelwind.assignors.protocol.records import MemberSpeed, SpeedRecord, Tombstone
+from levelwind.streaming.group.state import LearnedSpeed
+from levelwind.streaming.rules import speed
+from levelwind.streaming.rules.event_time import UNKNOWN
+from levelwind.streaming.rules.speed import FORGET_MS, SpeedColumns
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from streaming.group.state import GroupState, Owner
-    from streaming.messages.lag_columns import LagSample
-    from streaming.rules.event_time import Floats, Int64
+    from levelwind.streaming.group.state import GroupState, Owner
+    from levelwind.streaming.messages.lag_columns import LagSample
+    from levelwind.streaming.rules.event_time import Floats, Int64
 
 
 NOTHING = LearnedSpeed()

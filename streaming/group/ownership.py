@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from assignors.protocol.kafka.types import Reader
-from streaming.decoding import classic_group, consumer_group
-from streaming.decoding.consumer_group import (
+from levelwind.assignors.protocol.kafka.types import Reader
+from levelwind.streaming.decoding import classic_group, consumer_group
+from levelwind.streaming.decoding.consumer_group import (
     CURRENT,
     EPOCH,
     MEMBER,
@@ -25,12 +25,12 @@ from streaming.decoding.consumer_group import (
     MemberMetadata,
     ResolvedRegex,
 )
-from streaming.decoding.offsets_topic import GROUP_METADATA
-from streaming.group.state import ConsumerMember, GroupState, Owner, PartitionOwners
+from levelwind.streaming.decoding.offsets_topic import GROUP_METADATA
+from levelwind.streaming.group.state import ConsumerMember, GroupState, Owner, PartitionOwners
 
 if TYPE_CHECKING:
-    from assignors.protocol.records import MemberAssignment
-    from streaming.messages.rows import Raw
+    from levelwind.assignors.protocol.records import MemberAssignment
+    from levelwind.streaming.messages.rows import Raw
 
 
 def owners_of(state: GroupState) -> tuple[Owner, ...]:

@@ -12,15 +12,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from assignors.protocol.records import RacksEvidence
-from streaming.group.read_topics import read_by
-from streaming.group.state import GroupState, Layout
-from streaming.rules.event_time import UNKNOWN
-from streaming.rules.racks import changes
+from levelwind.assignors.protocol.records import RacksEvidence
+from levelwind.streaming.group.read_topics import read_by
+from levelwind.streaming.group.state import GroupState, Layout
+from levelwind.streaming.rules.event_time import UNKNOWN
+from levelwind.streaming.rules.racks import changes
 
 if TYPE_CHECKING:
-    from assignors.protocol.records import GroupRecord, PlannedTopic, RackChange
-    from streaming.messages.rows import RacksRow
+    from levelwind.assignors.protocol.records import GroupRecord, PlannedTopic, RackChange
+    from levelwind.streaming.messages.rows import RacksRow
 
 MAX_LAYOUTS = 16
 """Layouts kept of a topic between two plans: the oldest, which is the plan's, and the newest."""

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from streaming.group import member_speeds
-from streaming.group.ownership import partition_owners
-from streaming.group.state import GroupState, Owner, PartitionOwners, TopicLag
-from streaming.rules.event_time import JUMP_MS, UNKNOWN
+from levelwind.streaming.group import member_speeds
+from levelwind.streaming.group.ownership import partition_owners
+from levelwind.streaming.group.state import GroupState, Owner, PartitionOwners, TopicLag
+from levelwind.streaming.rules.event_time import JUMP_MS, UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from streaming.messages.lag_columns import LagRow, LagSample
+    from levelwind.streaming.messages.lag_columns import LagRow, LagSample
 
 
 class OwnedLag(NamedTuple):

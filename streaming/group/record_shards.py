@@ -9,13 +9,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from assignors.protocol.records import GroupShard, MemberShard, decode, encode, encode_key
-from assignors.protocol.records.shards import shard_keys, whole
+from levelwind.assignors.protocol.records import GroupShard, MemberShard, decode, encode, encode_key
+from levelwind.assignors.protocol.records.shards import shard_keys, whole
 
 if TYPE_CHECKING:
-    from assignors.protocol.records import Key
-    from assignors.protocol.records.shards import Head, Shard
-    from streaming.group.state import GroupState
+    from levelwind.assignors.protocol.records import Key
+    from levelwind.assignors.protocol.records.shards import Head, Shard
+    from levelwind.streaming.group.state import GroupState
 
 
 def with_shard(state: GroupState, shard: Shard) -> GroupState:

@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from assignors.problem.drain import skew_of
-from assignors.protocol.records import MemberLoad, SkewEvidence
-from streaming.group.member_speeds import is_behind, speeds_of
-from streaming.rules.event_time import UNKNOWN
-from streaming.rules.member_loads import MemberLoads
-from streaming.rules.skew import WAITING_SECONDS, SkewRule, SkewRun, next_run
+from levelwind.assignors.problem.drain import skew_of
+from levelwind.assignors.protocol.records import MemberLoad, SkewEvidence
+from levelwind.streaming.group.member_speeds import is_behind, speeds_of
+from levelwind.streaming.rules.event_time import UNKNOWN
+from levelwind.streaming.rules.member_loads import MemberLoads
+from levelwind.streaming.rules.skew import WAITING_SECONDS, SkewRule, SkewRun, next_run
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from streaming.group.state import GroupState, Owner, TopicLag
-    from streaming.rules.event_time import Int64
-    from streaming.rules.skew import SkewFigures
+    from levelwind.streaming.group.state import GroupState, Owner, TopicLag
+    from levelwind.streaming.rules.event_time import Int64
+    from levelwind.streaming.rules.skew import SkewFigures
 
 EVEN = 1.0
 """The skew of a group without load."""

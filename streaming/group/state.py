@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from streaming.rules.event_time import UNKNOWN
-from streaming.rules.skew import SkewRun
-from streaming.rules.speed import NO_COMMIT, WINDOWS
+from levelwind.streaming.rules.event_time import UNKNOWN
+from levelwind.streaming.rules.skew import SkewRun
+from levelwind.streaming.rules.speed import NO_COMMIT, WINDOWS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from assignors.protocol.records import RacksEvidence
-    from streaming.rules.event_time import Int64
+    from levelwind.assignors.protocol.records import RacksEvidence
+    from levelwind.streaming.rules.event_time import Int64
 
 
 Racks: TypeAlias = tuple[tuple[str, ...], ...]

@@ -20,7 +20,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from assignors.protocol.records import (
+from levelwind.assignors.protocol.records import (
     GroupRecord,
     GroupShard,
     MemberAssignment,
@@ -30,7 +30,7 @@ from assignors.protocol.records import (
     TriggerRecord,
     decode,
 )
-from streaming.group import (
+from levelwind.streaming.group import (
     member_speeds,
     ownership,
     rack_changes,
@@ -38,21 +38,21 @@ from streaming.group import (
     record_shards,
     skew_trigger,
 )
-from streaming.group.state import GroupState, RacksTrigger
-from streaming.messages.lag_columns import LagSample
-from streaming.messages.rows import Detached, RacksRow, Raw
-from streaming.rules.event_time import UNKNOWN
-from streaming.rules.skew import SkewRun
+from levelwind.streaming.group.state import GroupState, RacksTrigger
+from levelwind.streaming.messages.lag_columns import LagSample
+from levelwind.streaming.messages.rows import Detached, RacksRow, Raw
+from levelwind.streaming.rules.event_time import UNKNOWN
+from levelwind.streaming.rules.skew import SkewRun
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from assignors.protocol.records import RacksEvidence, SkewEvidence
-    from assignors.protocol.topics import TopicKind
-    from streaming.group.event_order import Event, GroupBatch
-    from streaming.group.state import Owner
-    from streaming.messages.lag_columns import LagRow
-    from streaming.rules.skew import SkewRule
+    from levelwind.assignors.protocol.records import RacksEvidence, SkewEvidence
+    from levelwind.assignors.protocol.topics import TopicKind
+    from levelwind.streaming.group.event_order import Event, GroupBatch
+    from levelwind.streaming.group.state import Owner
+    from levelwind.streaming.messages.lag_columns import LagRow
+    from levelwind.streaming.rules.skew import SkewRule
 
 TTL_MS = 60 * 24 * 60 * 60 * 1000
 """Event time after which a silent group without members is dropped.

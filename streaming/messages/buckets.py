@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from assignors.protocol.topics import partition_for
-from streaming.messages.remembered import remembered
+from levelwind.assignors.protocol.topics import partition_for
+from levelwind.streaming.messages.remembered import remembered
 
 if TYPE_CHECKING:
-    from streaming.rules.event_time import Int64
+    from levelwind.streaming.rules.event_time import Int64
 
 TOPIC_KEY_PREFIX, GROUP_KEY_PREFIX = "t/", "g/"
 """The beginning of the state key of a bucket of topics, and of groups; the bucket's name

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from streaming.messages.lag_json import OwnFields, SharedFields
-from streaming.messages.own_fields import OwnColumns
-from streaming.messages.packing import names_column, names_of, pack, unpack
-from streaming.rules.event_time import UNKNOWN
-from streaming.rules.member_loads import RATE_SCALE
+from levelwind.streaming.messages.lag_json import OwnFields, SharedFields
+from levelwind.streaming.messages.own_fields import OwnColumns
+from levelwind.streaming.messages.packing import names_column, names_of, pack, unpack
+from levelwind.streaming.rules.event_time import UNKNOWN
+from levelwind.streaming.rules.member_loads import RATE_SCALE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from streaming.messages.packing import Arrays
-    from streaming.rules.event_time import Floats, Int64
+    from levelwind.streaming.messages.packing import Arrays
+    from levelwind.streaming.rules.event_time import Floats, Int64
 
 InputPosition: TypeAlias = tuple[str, int]
 """The "topic/partition" of a record of the input, and its offset there."""

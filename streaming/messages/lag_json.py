@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from streaming.rules.event_time import Floats, Int64, Mask
+    from levelwind.streaming.rules.event_time import Floats, Int64, Mask
 
 LEAST_FOR_ARROW = 256
 """Size of a matrix from which Arrow is quicker."""

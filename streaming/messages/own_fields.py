@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streaming.messages.lag_json import (
+from levelwind.streaming.messages.lag_json import (
     OwnFields,
     SharedFields,
     decimal_rows,
@@ -26,8 +26,8 @@ from streaming.messages.lag_json import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from streaming.messages.packing import Arrays
-    from streaming.rules.event_time import Floats, Int64, Mask
+    from levelwind.streaming.messages.packing import Arrays
+    from levelwind.streaming.rules.event_time import Floats, Int64, Mask
 
 Texts: TypeAlias = Any
 """A `pa.StringArray` with a text for each group, or one text for all of them."""

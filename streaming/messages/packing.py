@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from streaming.messages.remembered import remembered
+from levelwind.streaming.messages.remembered import remembered
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from streaming.messages.packing import pack, unpack
+from levelwind.streaming.messages.packing import pack, unpack
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from streaming.rules.event_time import Int64
+    from levelwind.streaming.rules.event_time import Int64
 
 
 PASS_THROUGH_PREFIX = "x/"  # noqa: S105 - a prefix of state keys, no password

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from streaming.rules.event_time import Floats, Int64
+    from levelwind.streaming.rules.event_time import Floats, Int64
 
 RATE_MS = 60_000
 INTERVAL_MS = 5_000

@@ -1,6 +1,6 @@
 """Loads of a group's members in seconds, and the best that an assignment could reach.
 
-`assignors.problem.drain` defines them. All arguments are columns of one group.
+`levelwind.assignors.problem.drain` defines them. All arguments are columns of one group.
 """
 
 from __future__ import annotations
@@ -8,17 +8,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from assignors.problem.drain import (
+from levelwind.assignors.problem.drain import (
     best_load,
     horizon_seconds,
     load_seconds,
     resolve_capacities,
     sum_by_member,
 )
-from streaming.rules.skew import LONG_LAG_SECONDS, SkewFigures
+from levelwind.streaming.rules.skew import LONG_LAG_SECONDS, SkewFigures
 
 if TYPE_CHECKING:
-    from streaming.rules.event_time import Floats, Int64
+    from levelwind.streaming.rules.event_time import Floats, Int64
 
 RATE_SCALE = 1000
 """Rates are whole numbers of records in so many seconds: a sum of them is the same in any order."""

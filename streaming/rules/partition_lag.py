@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
-from streaming.rules.event_time import UNKNOWN
+from levelwind.streaming.rules.event_time import UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from streaming.rules.event_time import Int64, Mask
+    from levelwind.streaming.rules.event_time import Int64, Mask
 
 
 ResetPolicy: TypeAlias = Literal["earliest", "latest"]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
-from assignors.protocol.records import RackChange
+from levelwind.assignors.protocol.records import RackChange
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

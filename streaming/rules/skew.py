@@ -1,7 +1,7 @@
 """Lasting skew: work that is uneven between a group's members for long enough to be a trigger.
 
-Load is time to drain, as `assignors.problem.drain` defines it. Skew counts while the members differ
-from what a plan could reach, in one of two ways:
+Load is time to drain, as `levelwind.assignors.problem.drain` defines it. Skew counts while the
+members differ from what a plan could reach, in one of two ways:
 
 - *drain*: the heaviest load is above the best reachable one, by the ratio `threshold` and by
   `floor_seconds`.
@@ -22,10 +22,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
-from streaming.rules.event_time import UNKNOWN
+from levelwind.streaming.rules.event_time import UNKNOWN
 
 if TYPE_CHECKING:
-    from streaming.rules.event_time import Floats, Mask
+    from levelwind.streaming.rules.event_time import Floats, Mask
 
     Number: TypeAlias = float | Floats
     Flag: TypeAlias = bool | Mask

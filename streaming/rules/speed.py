@@ -25,10 +25,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from streaming.rules.event_time import JUMP_MS, UNKNOWN
+from levelwind.streaming.rules.event_time import JUMP_MS, UNKNOWN
 
 if TYPE_CHECKING:
-    from streaming.rules.event_time import Floats, Int64, Mask
+    from levelwind.streaming.rules.event_time import Floats, Int64, Mask
 
 BEHIND_MS = 1500
 """Time for which a record must have waited, by the samples, for its reader to be behind."""

@@ -28,18 +28,18 @@ import zlib
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from streaming.bucket import state as bucket_state
-from streaming.errors import PipelineError
-from streaming.group import codec as group_codec
-from streaming.messages import packing
-from streaming.spark.store.checkpoint_files import LocalFiles
-from streaming.topic import state as topic_state
+from levelwind.streaming.bucket import state as bucket_state
+from levelwind.streaming.errors import PipelineError
+from levelwind.streaming.group import codec as group_codec
+from levelwind.streaming.messages import packing
+from levelwind.streaming.spark.store.checkpoint_files import LocalFiles
+from levelwind.streaming.topic import state as topic_state
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from streaming.spark.store.checkpoint_files import CheckpointFiles
+    from levelwind.streaming.spark.store.checkpoint_files import CheckpointFiles
 
 STATE_VERSION = 8
 """Counts up whenever rows or operators change so that an older checkpoint cannot be continued. The

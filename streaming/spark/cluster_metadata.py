@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JJavaError
 
-from streaming.decoding.offsets_topic import TOPIC as OFFSETS_TOPIC
-from streaming.errors import AccessDenied, ClusterUnreachable, PipelineError, TopicMissing
+from levelwind.streaming.decoding.offsets_topic import TOPIC as OFFSETS_TOPIC
+from levelwind.streaming.errors import AccessDenied, ClusterUnreachable, PipelineError, TopicMissing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

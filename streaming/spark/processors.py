@@ -11,25 +11,25 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
-from streaming import output
-from streaming.bucket import update as bucket_update
-from streaming.bucket.state import VALUES
-from streaming.decoding import offsets_topic
-from streaming.messages.buckets import GROUP_KEY_PREFIX, TOPIC_KEY_PREFIX
-from streaming.messages.rows import Row
-from streaming.spark.schemas import STATE, TOPIC_NAME
-from streaming.spark.store import batch_offsets
-from streaming.topic import joint_update
-from streaming.topic.state import TopicState
+from levelwind.streaming import output
+from levelwind.streaming.bucket import update as bucket_update
+from levelwind.streaming.bucket.state import VALUES
+from levelwind.streaming.decoding import offsets_topic
+from levelwind.streaming.messages.buckets import GROUP_KEY_PREFIX, TOPIC_KEY_PREFIX
+from levelwind.streaming.messages.rows import Row
+from levelwind.streaming.spark.schemas import STATE, TOPIC_NAME
+from levelwind.streaming.spark.store import batch_offsets
+from levelwind.streaming.topic import joint_update
+from levelwind.streaming.topic.state import TopicState
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from assignors.protocol.topics import TopicKind, Topics
-    from streaming.output import OutputTopics
-    from streaming.rules.skew import SkewRule
-    from streaming.spark.store.batch_offsets import OffsetsLog
-    from streaming.topic.state import LagRule
+    from levelwind.assignors.protocol.topics import TopicKind, Topics
+    from levelwind.streaming.output import OutputTopics
+    from levelwind.streaming.rules.skew import SkewRule
+    from levelwind.streaming.spark.store.batch_offsets import OffsetsLog
+    from levelwind.streaming.topic.state import LagRule
 
 
 class _StoredTopics:

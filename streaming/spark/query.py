@@ -13,20 +13,20 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark.sql import functions as sql
 
-from assignors.protocol.topics import LARGEST_LAG_BYTES
-from streaming.decoding import ingest, offsets_topic
-from streaming.errors import PipelineError
-from streaming.messages.buckets import DEFAULT_BUCKETS
-from streaming.messages.rows import PASS_THROUGH_PREFIX, Kind
-from streaming.output import OutputTopics
-from streaming.spark import checkpoint, cluster_metadata, progress, session
-from streaming.spark.listener import query_listener
-from streaming.spark.processors import GroupProcessor, TopicProcessor
-from streaming.spark.schemas import KAFKA_COLUMNS, PACKED, ROWS, SINK, KafkaColumns
-from streaming.spark.store.batch_offsets import OFFSETS, OffsetsFiles
-from streaming.spark.store.hadoop_files import open_files
-from streaming.spark.store.offsets_server import OffsetsServer
-from streaming.topic.state import LagRule
+from levelwind.assignors.protocol.topics import LARGEST_LAG_BYTES
+from levelwind.streaming.decoding import ingest, offsets_topic
+from levelwind.streaming.errors import PipelineError
+from levelwind.streaming.messages.buckets import DEFAULT_BUCKETS
+from levelwind.streaming.messages.rows import PASS_THROUGH_PREFIX, Kind
+from levelwind.streaming.output import OutputTopics
+from levelwind.streaming.spark import checkpoint, cluster_metadata, progress, session
+from levelwind.streaming.spark.listener import query_listener
+from levelwind.streaming.spark.processors import GroupProcessor, TopicProcessor
+from levelwind.streaming.spark.schemas import KAFKA_COLUMNS, PACKED, ROWS, SINK, KafkaColumns
+from levelwind.streaming.spark.store.batch_offsets import OFFSETS, OffsetsFiles
+from levelwind.streaming.spark.store.hadoop_files import open_files
+from levelwind.streaming.spark.store.offsets_server import OffsetsServer
+from levelwind.streaming.topic.state import LagRule
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from assignors.protocol.topics import Topics
-    from streaming.rules.skew import SkewRule
-    from streaming.spark.checkpoint import Checkpoint, SetAside
-    from streaming.spark.progress import QueryNews
-    from streaming.spark.settings import PipelineSettings
-    from streaming.spark.store.batch_offsets import OffsetsLog
-    from streaming.spark.store.checkpoint_files import CheckpointFiles
+    from levelwind.assignors.protocol.topics import Topics
+    from levelwind.streaming.rules.skew import SkewRule
+    from levelwind.streaming.spark.checkpoint import Checkpoint, SetAside
+    from levelwind.streaming.spark.progress import QueryNews
+    from levelwind.streaming.spark.settings import PipelineSettings
+    from levelwind.streaming.spark.store.batch_offsets import OffsetsLog
+    from levelwind.streaming.spark.store.checkpoint_files import CheckpointFiles
 
 MAX_DECODED_RECORDS = 100_000
 MAX_DECODED_BYTES = 256 * 2**20

@@ -21,9 +21,14 @@ from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
-from streaming.errors import PipelineError
-from streaming.spark.jvm import driver_jvm
-from streaming.spark.settings import LATE_OPTIMIZATION, WORKER_DAEMON, is_local, is_submitted
+from levelwind.streaming.errors import PipelineError
+from levelwind.streaming.spark.jvm import driver_jvm
+from levelwind.streaming.spark.settings import (
+    LATE_OPTIMIZATION,
+    WORKER_DAEMON,
+    is_local,
+    is_submitted,
+)
 
 if TYPE_CHECKING:
     import subprocess

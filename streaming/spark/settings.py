@@ -7,17 +7,17 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from assignors.protocol.topics import Topics
-from streaming.rules.skew import SkewRule
+from levelwind.assignors.protocol.topics import Topics
+from levelwind.streaming.rules.skew import SkewRule
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from assignors.protocol.records import EndKind
-    from streaming.rules.partition_lag import ResetPolicy
+    from levelwind.assignors.protocol.records import EndKind
+    from levelwind.streaming.rules.partition_lag import ResetPolicy
 
-WORKER_DAEMON = "streaming.spark.workers.forking_daemon"
+WORKER_DAEMON = "levelwind.streaming.spark.workers.forking_daemon"
 """The module that Spark's Python workers are forked by; not imported here, since it preloads."""
 
 LATE_OPTIMIZATION = (

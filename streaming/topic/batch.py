@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from streaming.messages.rows import Kind, PlanCovers, Raw, TopicCommits
+from levelwind.streaming.messages.rows import Kind, PlanCovers, Raw, TopicCommits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from streaming.rules.event_time import UNKNOWN
+from levelwind.streaming.rules.event_time import UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     import numpy.typing as npt
 
-    from streaming.rules.event_time import Int64, Mask
+    from levelwind.streaming.rules.event_time import Int64, Mask
 
 
 GROUP_SHIFT = 32

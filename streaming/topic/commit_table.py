@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from streaming.rules.event_time import UNKNOWN
-from streaming.topic.commit_columns import (
+from levelwind.streaming.rules.event_time import UNKNOWN
+from levelwind.streaming.topic.commit_columns import (
     COLUMNS,
     GROUP_SHIFT,
     CommitColumns,
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from streaming.messages.rows import TopicCommits
-    from streaming.rules.event_time import Int64
+    from levelwind.streaming.messages.rows import TopicCommits
+    from levelwind.streaming.rules.event_time import Int64
 
 
 BASELINES = ("old_baseline", "new_baseline", "sampled")

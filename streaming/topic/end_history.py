@@ -21,14 +21,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from streaming.rules.event_time import UNKNOWN
+from levelwind.streaming.rules.event_time import UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import numpy.typing as npt
 
-    from streaming.rules.event_time import Floats, Int64, Mask
+    from levelwind.streaming.rules.event_time import Floats, Int64, Mask
 
 
 POINTS = 32

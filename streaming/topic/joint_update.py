@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from streaming.messages.buckets import DEFAULT_BUCKETS
-from streaming.topic import update
-from streaming.topic.lag.lag_rows import rows_for_groups
+from levelwind.streaming.messages.buckets import DEFAULT_BUCKETS
+from levelwind.streaming.topic import update
+from levelwind.streaming.topic.lag.lag_rows import rows_for_groups
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from streaming.messages.rows import Row
-    from streaming.topic.lag.lag_rows import TopicRequests
-    from streaming.topic.state import LagRule, TopicState
+    from levelwind.streaming.messages.rows import Row
+    from levelwind.streaming.topic.lag.lag_rows import TopicRequests
+    from levelwind.streaming.topic.state import LagRule, TopicState
 
 JOINT_CELLS = 2**16
 """Cells of lag, of a group and partition each, from which the topics that wait are computed."""

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from streaming.messages.buckets import group_key
-from streaming.messages.rows import Detached, Kind, RacksRow, Row
-from streaming.topic.commit_table import used
+from levelwind.streaming.messages.buckets import group_key
+from levelwind.streaming.messages.rows import Detached, Kind, RacksRow, Row
+from levelwind.streaming.topic.commit_table import used
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from streaming.topic.commit_table import CommitTable
-    from streaming.topic.state import TopicState
+    from levelwind.streaming.topic.commit_table import CommitTable
+    from levelwind.streaming.topic.state import TopicState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from streaming.rules.event_time import UNKNOWN
-from streaming.topic.state import TopicState
+from levelwind.streaming.rules.event_time import UNKNOWN
+from levelwind.streaming.topic.state import TopicState
 
 if TYPE_CHECKING:
-    from streaming.rules.event_time import Mask
-    from streaming.topic.commit_columns import CommitColumns
+    from levelwind.streaming.rules.event_time import Mask
+    from levelwind.streaming.topic.commit_columns import CommitColumns
 
 
 def recreated(state: TopicState, topic_id: str, at: int) -> TopicState:

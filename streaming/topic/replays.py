@@ -17,17 +17,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from assignors.protocol.records import OffsetsRecord, TopicRecord, decode
-from streaming.decoding.offsets_topic import TOPIC as OFFSETS_TOPIC
-from streaming.messages.rows import PASS_THROUGH_PREFIX, Kind, Raw, Row
-from streaming.rules.event_time import UNKNOWN
+from levelwind.assignors.protocol.records import OffsetsRecord, TopicRecord, decode
+from levelwind.streaming.decoding.offsets_topic import TOPIC as OFFSETS_TOPIC
+from levelwind.streaming.messages.rows import PASS_THROUGH_PREFIX, Kind, Raw, Row
+from levelwind.streaming.rules.event_time import UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from streaming.messages.rows import TopicCommits
-    from streaming.topic.commit_columns import CommitColumns
-    from streaming.topic.state import TopicState
+    from levelwind.streaming.messages.rows import TopicCommits
+    from levelwind.streaming.topic.commit_columns import CommitColumns
+    from levelwind.streaming.topic.state import TopicState
 
 
 class Verdict(Enum):

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from streaming.rules.event_time import JUMP_MS, UNKNOWN
-from streaming.topic.state import (
+from levelwind.streaming.rules.event_time import JUMP_MS, UNKNOWN
+from levelwind.streaming.topic.state import (
     BASELINES,
     MAX_DEFERRED_RECORDS,
     READER_TTL_MS,
@@ -23,11 +23,11 @@ from streaming.topic.state import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from assignors.protocol.records import OffsetsRecord
-    from streaming.messages.rows import Raw
-    from streaming.rules.event_time import Int64, Mask
-    from streaming.topic.commit_columns import UncountedCommits
-    from streaming.topic.state import LagRule, LogPosition, TopicState
+    from levelwind.assignors.protocol.records import OffsetsRecord
+    from levelwind.streaming.messages.rows import Raw
+    from levelwind.streaming.rules.event_time import Int64, Mask
+    from levelwind.streaming.topic.commit_columns import UncountedCommits
+    from levelwind.streaming.topic.state import LagRule, LogPosition, TopicState
 
 
 BASELINE_MS = 60_000

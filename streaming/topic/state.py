@@ -17,20 +17,20 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from streaming.messages.packing import PackingError, names_column, names_of, pack, unpack
-from streaming.rules.event_time import UNKNOWN
-from streaming.topic.commit_columns import UncountedCommits, no_entries
-from streaming.topic.commit_table import CommitTable, compacted
-from streaming.topic.end_history import EndOffsetHistory
+from levelwind.streaming.messages.packing import PackingError, names_column, names_of, pack, unpack
+from levelwind.streaming.rules.event_time import UNKNOWN
+from levelwind.streaming.topic.commit_columns import UncountedCommits, no_entries
+from levelwind.streaming.topic.commit_table import CommitTable, compacted
+from levelwind.streaming.topic.end_history import EndOffsetHistory
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     import numpy.typing as npt
 
-    from assignors.protocol.records import EndKind
-    from streaming.rules.event_time import Int64, Mask
-    from streaming.rules.partition_lag import ResetPolicy
+    from levelwind.assignors.protocol.records import EndKind
+    from levelwind.streaming.rules.event_time import Int64, Mask
+    from levelwind.streaming.rules.partition_lag import ResetPolicy
 
 
 LogPosition: TypeAlias = tuple[str, int]

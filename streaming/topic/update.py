@@ -30,26 +30,30 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from assignors.protocol.records import OffsetsRecord, TopicRecord, decode
-from streaming.messages.buckets import DEFAULT_BUCKETS
-from streaming.messages.rows import Raw, Row
-from streaming.rules.event_time import UNKNOWN
-from streaming.topic import recreation, sampling
-from streaming.topic.batch import TopicBatch
-from streaming.topic.commit_table import used
-from streaming.topic.lag.commit_cells import LagRequest
-from streaming.topic.lag.commit_steps import SampleRequest
-from streaming.topic.lag.lag_rows import PublishedRequest, TopicRequests
-from streaming.topic.readers import Readers, detached_row, racks_row
-from streaming.topic.replays import applicable_commits, applicable_records, newest_tombstones
-from streaming.topic.state import TopicState
+from levelwind.assignors.protocol.records import OffsetsRecord, TopicRecord, decode
+from levelwind.streaming.messages.buckets import DEFAULT_BUCKETS
+from levelwind.streaming.messages.rows import Raw, Row
+from levelwind.streaming.rules.event_time import UNKNOWN
+from levelwind.streaming.topic import recreation, sampling
+from levelwind.streaming.topic.batch import TopicBatch
+from levelwind.streaming.topic.commit_table import used
+from levelwind.streaming.topic.lag.commit_cells import LagRequest
+from levelwind.streaming.topic.lag.commit_steps import SampleRequest
+from levelwind.streaming.topic.lag.lag_rows import PublishedRequest, TopicRequests
+from levelwind.streaming.topic.readers import Readers, detached_row, racks_row
+from levelwind.streaming.topic.replays import (
+    applicable_commits,
+    applicable_records,
+    newest_tombstones,
+)
+from levelwind.streaming.topic.state import TopicState
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from streaming.messages.rows import PlanCovers, TopicCommits
-    from streaming.rules.event_time import Int64, Mask
-    from streaming.topic.state import LagRule, LogPosition
+    from levelwind.streaming.messages.rows import PlanCovers, TopicCommits
+    from levelwind.streaming.rules.event_time import Int64, Mask
+    from levelwind.streaming.topic.state import LagRule, LogPosition
 
 
 def advance(

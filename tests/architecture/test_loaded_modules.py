@@ -1,13 +1,12 @@
 """Imported libraries: the planning library and the control load no client, Spark or console."""
 
 import json
-import os
 import subprocess
 import sys
 
 import pytest
 
-from levelwind_testing.source_tree import ROOT, source_files
+from levelwind_testing.source_tree import source_files
 
 HEAVY = {
     "apscheduler",
@@ -33,7 +32,8 @@ loaded = {}
 for module in sys.argv[1:]:
     before = set(sys.modules)
     importlib.import_module(module)
-    loaded[module] = sorted({name.partition(".")[0] for name in set(sys.modules) - before})
+    new = {name.removeprefix("levelwind.") for name in set(sys.modules) - before}
+    loaded[module] = sorted({name.partition(".")[0] for name in new})
 print(json.dumps(loaded))
 """
 
@@ -42,7 +42,6 @@ def loaded(*modules):
     """Import modules one after the other; by module, the packages that it was the first to load."""
     done = subprocess.run(
         [sys.executable, "-c", LOAD, *modules],
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
         check=True,
         capture_output=True,
         text=True,
@@ -57,11 +56,11 @@ def modules_of(package):
 @pytest.mark.parametrize(
     ("package", "forbidden"),
     [
-        ("daemon.control", HEAVY),
-        ("daemon.cli", COMMAND),
-        ("streaming.rules", LIBRARY),
+        ("levelwind.daemon.control", HEAVY),
+        ("levelwind.daemon.cli", COMMAND),
+        ("levelwind.streaming.rules", LIBRARY),
         # Spark starts a process for each stateful operator, which imports this.
-        ("streaming.spark", {"pandas"}),
+        ("levelwind.streaming.spark", {"pandas"}),
     ],
 )
 def test_no_module_of_a_light_package_loads_a_heavy_library(package, forbidden):
@@ -73,9 +72,12 @@ def test_no_module_of_a_light_package_loads_a_heavy_library(package, forbidden):
 
 @pytest.mark.slow
 def test_the_controller_loads_no_heavy_library():
-    assert loaded("daemon.control.controller")["daemon.control.controller"] & HEAVY == set()
+    assert (
+        loaded("levelwind.daemon.control.controller")["levelwind.daemon.control.controller"] & HEAVY
+        == set()
+    )
 
 
 def test_the_planning_library_loads_nothing_of_the_daemon_and_no_kafka_client():
-    names = loaded("assignors")["assignors"]
+    names = loaded("levelwind.assignors")["levelwind.assignors"]
     assert names & (LIBRARY | {"streaming", "daemon", "deploy"}) == set()

@@ -6,7 +6,7 @@ from collections import defaultdict
 
 import pytest
 
-from levelwind_testing.source_tree import ROOT, source_files, syntax_tree
+from levelwind_testing.source_tree import NAME, ROOT, source_files, syntax_tree
 
 MAX_MODULES = 12
 
@@ -24,7 +24,7 @@ def test_a_package_has_at_most_twelve_modules_and_an_init(package):
 
 @pytest.mark.parametrize("package", MODULES)
 def test_a_package_says_in_one_sentence_what_it_is(package):
-    docstring = ast.get_docstring(syntax_tree(package.replace("/", ".")))
+    docstring = ast.get_docstring(syntax_tree(f"{NAME}.{package.replace('/', '.')}"))
     assert docstring
     first = " ".join(docstring.split("\n\n")[0].split())
     assert re.findall(r"[.!?](?=\s|$)", first) == ["."], first

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 from py4j.protocol import Py4JJavaError
 
-from assignors.problem.assignment import Assignment
-from assignors.problem.inputs import ProblemError
-from assignors.problem.locality import rack_remote_at
-from assignors.problem.score import counts, score
-from assignors.problem.validity import violations
-from assignors.registry import STRATEGIES
+from levelwind.assignors.problem.assignment import Assignment
+from levelwind.assignors.problem.inputs import ProblemError
+from levelwind.assignors.problem.locality import rack_remote_at
+from levelwind.assignors.problem.score import counts, score
+from levelwind.assignors.problem.validity import violations
+from levelwind.assignors.registry import STRATEGIES
 from levelwind_testing.drawn_seeds import drawn_seed
 from levelwind_testing.groups.random_groups import ProblemShape, seeded_problem
 

@@ -2,9 +2,9 @@ import json
 
 import pytest
 
-from assignors.comparison import compare, table
-from assignors.problem.group import Group
-from assignors.problem.inputs import ProblemError
+from levelwind.assignors.comparison import compare, table
+from levelwind.assignors.problem.group import Group
+from levelwind.assignors.problem.inputs import ProblemError
 from levelwind_testing.groups.examples import KAFKA_5337_TOPICS, TWO_MEMBERS
 
 GROUP = Group.build(KAFKA_5337_TOPICS, TWO_MEMBERS)

@@ -2,8 +2,8 @@ import json
 
 import pytest
 
-from assignors import json_problems
-from assignors.json_problems import solve_lines
+from levelwind.assignors import json_problems
+from levelwind.assignors.json_problems import solve_lines
 
 VALID_PROBLEM = {
     "id": "p1",

@@ -1,4 +1,4 @@
-"""The library's public names, as `import assignors` offers them."""
+"""The library's public names, as `import levelwind.assignors` offers them."""
 
 import ast
 import doctest
@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-import assignors
-from assignors import Member, ProblemError, Topic, plan
-from assignors.registry import STRATEGIES
+from levelwind import assignors
+from levelwind.assignors import Member, ProblemError, Topic, plan
+from levelwind.assignors.registry import STRATEGIES
 
 HEAVY_MODULES = {"ortools", "confluent_kafka", "pyspark", "pandas", "pydantic", "structlog"}
 TOPICS = {"orders": Topic(partitions=4, lags=[100, 1, 1, 1])}
@@ -59,7 +59,7 @@ def test_every_strategy_of_the_table_has_a_public_function():
 
 
 def test_a_name_that_is_not_public_is_an_attribute_error():
-    with pytest.raises(AttributeError, match="module 'assignors' has no attribute 'plans'"):
+    with pytest.raises(AttributeError, match=r"'levelwind\.assignors' has no attribute 'plans'"):
         assignors.plans  # noqa: B018 - the access is what is tested
 
 
@@ -70,11 +70,10 @@ def test_the_example_of_the_package_runs():
 
 
 def test_importing_the_package_loads_none_of_its_modules_and_no_numpy():
-    loaded = loaded_by("import assignors")
+    loaded = loaded_by("import levelwind.assignors")
     assert not loaded & {*HEAVY_MODULES, "numpy"}
-    program = (
-        "import assignors, sys; print([name for name in sys.modules if name[:10] == 'assignors.'])"
-    )
+    own = "[name for name in sys.modules if name.startswith('levelwind.assignors.')]"
+    program = f"import levelwind.assignors, sys; print({own})"
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
@@ -82,7 +81,7 @@ def test_importing_the_package_loads_none_of_its_modules_and_no_numpy():
 
 
 def test_all_public_names_together_load_neither_a_solver_nor_a_kafka_client():
-    loaded = loaded_by("from assignors import *")
+    loaded = loaded_by("from levelwind.assignors import *")
     assert "numpy" in loaded
     assert not loaded & HEAVY_MODULES
 

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assignors.problem.assignment import Assignment
-from assignors.problem.group import Group
-from assignors.problem.inputs import ProblemError, Topic
-from assignors.problem.validity import violations
-from assignors.registry import STRATEGIES, strategy_named
+from levelwind.assignors.problem.assignment import Assignment
+from levelwind.assignors.problem.group import Group
+from levelwind.assignors.problem.inputs import ProblemError, Topic
+from levelwind.assignors.problem.validity import violations
+from levelwind.assignors.registry import STRATEGIES, strategy_named
 from levelwind_testing.groups.random_groups import problems
 
 

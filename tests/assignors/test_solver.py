@@ -3,7 +3,7 @@ import sys
 import numpy as np
 import pytest
 
-from assignors.solver import (
+from levelwind.assignors.solver import (
     MAX_COST,
     Arcs,
     SolverMissingError,

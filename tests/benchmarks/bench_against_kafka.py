@@ -40,10 +40,10 @@ from threading import Thread
 from time import perf_counter
 from typing import Any, NamedTuple
 
-from assignors.problem.group import Group
-from assignors.problem.inputs import Member, Topic
-from assignors.problem.topic_index import TopicIndex
-from assignors.registry import STRATEGIES, Strategy
+from levelwind.assignors.problem.group import Group
+from levelwind.assignors.problem.inputs import Member, Topic
+from levelwind.assignors.problem.topic_index import TopicIndex
+from levelwind.assignors.registry import STRATEGIES, Strategy
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 

@@ -10,10 +10,10 @@ from statistics import median
 from time import perf_counter
 from typing import TypeVar
 
-from assignors.problem.group import Group
-from assignors.problem.inputs import Member, Topic
-from assignors.problem.score import score
-from assignors.strategies.lag import lag_strategy
+from levelwind.assignors.problem.group import Group
+from levelwind.assignors.problem.inputs import Member, Topic
+from levelwind.assignors.problem.score import score
+from levelwind.assignors.strategies.lag import lag_strategy
 
 T = TypeVar("T")
 TOPICS, PARTITIONS, MEMBERS, REPEAT = 10, 10_000, 1_000, 7

@@ -22,12 +22,20 @@ import pyarrow as pa
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
-from assignors.protocol.records import (
+from levelwind.assignors.protocol.records import (
     MemberAssignment,
     OffsetsRecord,
     TopicRecord,
     encode,
 )
+from levelwind.streaming import output
+from levelwind.streaming.bucket import update as bucket_update
+from levelwind.streaming.decoding import ingest
+from levelwind.streaming.messages.buckets import GROUP_KEY_PREFIX, TOPIC_KEY_PREFIX
+from levelwind.streaming.messages.rows import Kind
+from levelwind.streaming.rules.skew import SkewRule
+from levelwind.streaming.topic import joint_update
+from levelwind.streaming.topic.state import LagRule, TopicState
 from levelwind_testing.pipeline.local_pipeline import OFFSETS, OUTPUTS, TOPICS, Message
 from levelwind_testing.processes.offsets_writer import (
     FIRST_END,
@@ -38,14 +46,6 @@ from levelwind_testing.processes.offsets_writer import (
     commit_value,
     member_assignments,
 )
-from streaming import output
-from streaming.bucket import update as bucket_update
-from streaming.decoding import ingest
-from streaming.messages.buckets import GROUP_KEY_PREFIX, TOPIC_KEY_PREFIX
-from streaming.messages.rows import Kind
-from streaming.rules.skew import SkewRule
-from streaming.topic import joint_update
-from streaming.topic.state import LagRule, TopicState
 
 SAMPLE_MS = 1000
 WARM_BATCHES, BATCHES = 3, 5

@@ -28,8 +28,8 @@ from typing import Any
 
 from confluent_kafka import Message
 
-from assignors.handover.timers import Timers
-from assignors.protocol.records import (
+from levelwind.assignors.handover.timers import Timers
+from levelwind.assignors.protocol.records import (
     LagRecord,
     MemberAssignment,
     MemberRecord,
@@ -41,9 +41,9 @@ from assignors.protocol.records import (
     TriggerRecord,
     encode,
 )
-from assignors.protocol.topics import TopicKind, Topics, partition_for
-from daemon import garbage
-from daemon.control.controller import (
+from levelwind.assignors.protocol.topics import TopicKind, Topics, partition_for
+from levelwind.daemon import garbage
+from levelwind.daemon.control.controller import (
     Clock,
     ControlState,
     Event,
@@ -53,12 +53,12 @@ from daemon.control.controller import (
     step,
     together,
 )
-from daemon.control.settings import ControlSettings, PlanSettings
-from daemon.kafka.repeated_records import RepeatedRecords
-from daemon.kafka.topic_reader import ConsumedRecord, UnreadMessage, take_message
-from daemon.service.mailbox import Mailbox
-from daemon.service.planning_pace import PlanningPace
-from daemon.service.record_intake import RecordIntake
+from levelwind.daemon.control.settings import ControlSettings, PlanSettings
+from levelwind.daemon.kafka.repeated_records import RepeatedRecords
+from levelwind.daemon.kafka.topic_reader import ConsumedRecord, UnreadMessage, take_message
+from levelwind.daemon.service.mailbox import Mailbox
+from levelwind.daemon.service.planning_pace import PlanningPace
+from levelwind.daemon.service.record_intake import RecordIntake
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 

@@ -25,8 +25,8 @@ from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
-from daemon.cli.options import read_settings
-from deploy.cluster import Cluster
+from levelwind.daemon.cli.options import read_settings
+from levelwind.deploy.cluster import Cluster
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 

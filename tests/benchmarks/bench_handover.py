@@ -24,10 +24,10 @@ from typing import NamedTuple
 
 from confluent_kafka import Consumer, TopicPartition
 
-from assignors.handover.timers import Timers
-from assignors.protocol.records import GroupRecord, MemberAssignment, MemberRecord, decode
-from assignors.protocol.topics import Topics
-from deploy.cluster import Cluster
+from levelwind.assignors.handover.timers import Timers
+from levelwind.assignors.protocol.records import GroupRecord, MemberAssignment, MemberRecord, decode
+from levelwind.assignors.protocol.topics import Topics
+from levelwind.deploy.cluster import Cluster
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 

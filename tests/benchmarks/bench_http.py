@@ -12,10 +12,10 @@ import statistics
 import threading
 import time
 
-from daemon.api.event_stream import _ReaderState
-from daemon.api.views.group_documents import group_document
-from daemon.api.views.live_view import LiveView
-from daemon.api.views.record_tap import RecordTap
+from levelwind.daemon.api.event_stream import _ReaderState
+from levelwind.daemon.api.views.group_documents import group_document
+from levelwind.daemon.api.views.live_view import LiveView
+from levelwind.daemon.api.views.record_tap import RecordTap
 from levelwind_testing.page.api_client import ApiClient, wait_until_served
 from levelwind_testing.page.scripted_groups import large_installation
 from levelwind_testing.page.served_page import ServedPage

@@ -21,12 +21,12 @@ from typing import Any
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from assignors.clients.confluent import ManagedConsumer
-from daemon.config.settings import load
-from daemon.kafka import clients
-from daemon.service.startup import run
-from daemon.telemetry.log_config import configure
-from deploy.cluster import Cluster
+from levelwind.assignors.clients.confluent import ManagedConsumer
+from levelwind.daemon.config.settings import load
+from levelwind.daemon.kafka import clients
+from levelwind.daemon.service.startup import run
+from levelwind.daemon.telemetry.log_config import configure
+from levelwind.deploy.cluster import Cluster
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 

@@ -25,12 +25,12 @@ from typing import Any
 
 import numpy as np
 
-from assignors.problem.assignment import Assignment
-from assignors.problem.columns import Floats, Ints
-from assignors.problem.group import Group
-from assignors.problem.inputs import Member, Topic
-from assignors.problem.score import load_figures, score
-from assignors.registry import strategy_named
+from levelwind.assignors.problem.assignment import Assignment
+from levelwind.assignors.problem.columns import Floats, Ints
+from levelwind.assignors.problem.group import Group
+from levelwind.assignors.problem.inputs import Member, Topic
+from levelwind.assignors.problem.score import load_figures, score
+from levelwind.assignors.registry import strategy_named
 
 SPEED, UTILISATION, RACKS = 300.0, 0.70, ("a", "b", "c")
 TICK_SECONDS, LONGEST_SECONDS, LEFT = 1.0, 3600.0, 0.01

@@ -23,14 +23,14 @@ from typing import Any
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from assignors.clients.confluent import ManagedConsumer, consumer
-from assignors.clients.confluent.following import announcer
-from assignors.clients.confluent.reading import assignments_reader
-from assignors.protocol.records import MemberAssignment, MemberRecord, decode, encode
-from assignors.protocol.topics import Topics, partition_for
-from daemon.kafka.topic_setup import ensure_topics
-from daemon.kafka.topic_specs import TopicSettings
-from deploy.cluster import Cluster
+from levelwind.assignors.clients.confluent import ManagedConsumer, consumer
+from levelwind.assignors.clients.confluent.following import announcer
+from levelwind.assignors.clients.confluent.reading import assignments_reader
+from levelwind.assignors.protocol.records import MemberAssignment, MemberRecord, decode, encode
+from levelwind.assignors.protocol.topics import Topics, partition_for
+from levelwind.daemon.kafka.topic_setup import ensure_topics
+from levelwind.daemon.kafka.topic_specs import TopicSettings
+from levelwind.deploy.cluster import Cluster
 
 GROUP, TOPIC, TOPICS = "orders", "orders.placed", Topics("levelwind.")
 WARM_UP_SECONDS = 10.0

@@ -22,12 +22,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from assignors.protocol.topics import Topics
-from daemon.config.settings import PipelineSection, Settings
-from daemon.pipeline.order import PipelineOrder
-from deploy import guard
-from deploy.cluster import Cluster
-from deploy.jars import classpath
+from levelwind.assignors.protocol.topics import Topics
+from levelwind.daemon.config.settings import PipelineSection, Settings
+from levelwind.daemon.pipeline.order import PipelineOrder
+from levelwind.deploy import guard
+from levelwind.deploy.cluster import Cluster
+from levelwind.deploy.jars import classpath
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
@@ -134,7 +134,7 @@ class Pipeline:
     def running(self, what: str) -> Iterator[None]:
         """Run it until the block ends, and print its memory."""
         self.events, self._peak, noise = [], {}, []
-        command = [sys.executable, "-m", "daemon.pipeline.process", str(self._order)]
+        command = [sys.executable, "-m", "levelwind.daemon.pipeline.process", str(self._order)]
         child = guard.start(command, output=subprocess.PIPE)
         self._root = child.process.pid
         over = threading.Event()

@@ -20,10 +20,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from assignors.handover.timers import Timers
-from daemon.config.settings import load
-from daemon.inspection.rebalance import request_rebalance
-from deploy.cluster import Cluster
+from levelwind.assignors.handover.timers import Timers
+from levelwind.daemon.config.settings import load
+from levelwind.daemon.inspection.rebalance import request_rebalance
+from levelwind.deploy.cluster import Cluster
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
-from daemon.telemetry import log_config
+from levelwind.daemon.telemetry import log_config
 from levelwind_testing.kafka.observed_fleet import ObservedFleet
 from levelwind_testing.kafka.simulated_admin import Traffic
 

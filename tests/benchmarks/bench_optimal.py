@@ -29,11 +29,11 @@ from pathlib import Path
 from time import perf_counter, process_time
 from typing import NamedTuple
 
-from assignors.optimal import optimal_plan
-from assignors.problem.group import Group
-from assignors.problem.inputs import Member, Topic
-from assignors.problem.score import Score, score
-from assignors.registry import STRATEGIES
+from levelwind.assignors.optimal import optimal_plan
+from levelwind.assignors.problem.group import Group
+from levelwind.assignors.problem.inputs import Member, Topic
+from levelwind.assignors.problem.score import Score, score
+from levelwind.assignors.registry import STRATEGIES
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 

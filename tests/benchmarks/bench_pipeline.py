@@ -32,16 +32,16 @@ from typing import Any, NamedTuple
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from pyspark.sql import SparkSession
 
-from assignors.protocol.records import decode
-from daemon.pipeline.process import class_data_options
-from daemon.wall_clock import now_ms
-from deploy.cluster import Cluster
-from deploy.jars import classpath
-from streaming.decoding import offsets_topic
-from streaming.spark import query as spark_query
-from streaming.spark import session
-from streaming.spark.progress import Progress, QueryNews, Terminated
-from streaming.spark.settings import PipelineSettings
+from levelwind.assignors.protocol.records import decode
+from levelwind.daemon.pipeline.process import class_data_options
+from levelwind.daemon.wall_clock import now_ms
+from levelwind.deploy.cluster import Cluster
+from levelwind.deploy.jars import classpath
+from levelwind.streaming.decoding import offsets_topic
+from levelwind.streaming.spark import query as spark_query
+from levelwind.streaming.spark import session
+from levelwind.streaming.spark.progress import Progress, QueryNews, Terminated
+from levelwind.streaming.spark.settings import PipelineSettings
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 

@@ -19,14 +19,14 @@ from pathlib import Path
 from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from deploy.cluster import Cluster
+from levelwind.deploy.cluster import Cluster
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
-from assignors.clients.classic.published_plan import PlanEpoch, PublishedPlan
-from assignors.protocol.records import TopicRecord
-from daemon.proxy.leader_proxy import LeaderProxy
-from daemon.proxy.settings import ProxySettings
+from levelwind.assignors.clients.classic.published_plan import PlanEpoch, PublishedPlan
+from levelwind.assignors.protocol.records import TopicRecord
+from levelwind.daemon.proxy.leader_proxy import LeaderProxy
+from levelwind.daemon.proxy.settings import ProxySettings
 from levelwind_testing.quantiles import quantiles
 
 WAIT_SECONDS = 300.0

@@ -24,8 +24,8 @@ from typing import Any
 from confluent_kafka import Producer, TopicCollection
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from assignors.handover.timers import Timers
-from deploy.cluster import Cluster
+from levelwind.assignors.handover.timers import Timers
+from levelwind.deploy.cluster import Cluster
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 

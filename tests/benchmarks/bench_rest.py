@@ -23,12 +23,12 @@ from pathlib import Path
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from assignors.protocol.topics import Topics
-from daemon.config.settings import load
-from daemon.kafka import topic_setup
-from daemon.observer.observer import Observer
-from daemon.observer.settings import ObserverSettings
-from deploy.cluster import Cluster
+from levelwind.assignors.protocol.topics import Topics
+from levelwind.daemon.config.settings import load
+from levelwind.daemon.kafka import topic_setup
+from levelwind.daemon.observer.observer import Observer
+from levelwind.daemon.observer.settings import ObserverSettings
+from levelwind.deploy.cluster import Cluster
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
@@ -174,11 +174,13 @@ def usage_of(root: int, settle: float, seconds: float) -> str:
     """CPU and memory of a process and those below it for `seconds`, after `settle` seconds."""
 
     def name(pid: int, process: processes.Process) -> str:
-        if "daemon.pipeline.process" in process.command and process.name.startswith("python"):
+        if "levelwind.daemon.pipeline.process" in process.command and process.name.startswith(
+            "python"
+        ):
             return "the pipeline's driver and workers"
         if process.name == "java":
             return "the pipeline's JVM"
-        if "-m streaming.spark.workers" in process.command:
+        if "-m levelwind.streaming.spark.workers" in process.command:
             return "the pipeline's driver and workers"
         return (
             "the process itself"

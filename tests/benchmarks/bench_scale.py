@@ -17,9 +17,9 @@ import resource
 import tracemalloc
 from time import process_time
 
-from assignors.problem.group import Group
-from assignors.problem.inputs import Member, Topic
-from assignors.registry import STRATEGIES, Strategy
+from levelwind.assignors.problem.group import Group
+from levelwind.assignors.problem.inputs import Member, Topic
+from levelwind.assignors.registry import STRATEGIES, Strategy
 
 RACKS = ["a", "b", "c"]
 HALVINGS, REPEAT, MIB = 3, 3, 2**20

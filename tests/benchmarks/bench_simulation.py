@@ -32,10 +32,10 @@ from time import perf_counter
 
 import numpy as np
 
-from daemon.config.settings import load
-from daemon.simulation.command import SimulationRequest, run
-from daemon.simulation.results import StrategyFigures, in_bytes
-from daemon.simulation.scenario import SCENARIOS, Size
+from levelwind.daemon.config.settings import load
+from levelwind.daemon.simulation.command import SimulationRequest, run
+from levelwind.daemon.simulation.results import StrategyFigures, in_bytes
+from levelwind.daemon.simulation.scenario import SCENARIOS, Size
 
 BASELINES = ("lag", "lag-global", "range", "sticky", "cooperative-sticky", "uniform", "roundrobin")
 SUBJECT = "optimal"

@@ -21,9 +21,9 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
 from bench_batch import Story, TimedPipeline
 
+from levelwind.streaming.bucket.state import BucketState
+from levelwind.streaming.topic.state import TopicState
 from levelwind_testing.processes.offsets_writer import Load
-from streaming.bucket.state import BucketState
-from streaming.topic.state import TopicState
 
 COMMITS = 20_000
 GROUPS, TOPICS, OWNERS = 100, 10, 5

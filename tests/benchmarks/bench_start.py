@@ -21,8 +21,8 @@ from pathlib import Path
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from assignors.protocol.records import LagRecord, decode
-from deploy.cluster import Cluster
+from levelwind.assignors.protocol.records import LagRecord, decode
+from levelwind.deploy.cluster import Cluster
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 

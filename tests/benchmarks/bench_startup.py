@@ -25,14 +25,20 @@ from typing import NamedTuple
 
 from confluent_kafka import Producer
 
-from assignors.protocol import partition_ranges as ranges
-from assignors.protocol.records import DeadLetter, LagRecord, MemberAssignment, MemberRecord, encode
-from assignors.protocol.topics import Topics
-from daemon.kafka.topic_setup import ensure_topics
-from daemon.kafka.topic_specs import TopicSettings
-from deploy.cluster import Cluster
+from levelwind.assignors.protocol import partition_ranges as ranges
+from levelwind.assignors.protocol.records import (
+    DeadLetter,
+    LagRecord,
+    MemberAssignment,
+    MemberRecord,
+    encode,
+)
+from levelwind.assignors.protocol.topics import Topics
+from levelwind.daemon.kafka.topic_setup import ensure_topics
+from levelwind.daemon.kafka.topic_specs import TopicSettings
+from levelwind.deploy.cluster import Cluster
+from levelwind_testing.source_tree import NAMES
 
-ROOT = Path(__file__).parents[2]
 GROUP = "orders"
 PARTITIONS = 12
 PROBLEM = {
@@ -89,12 +95,14 @@ def main() -> None:
 def levelwind(goal: float, *arguments: str) -> Measured:
     """A command of levelwind, named by the words before its file and options."""
     words = [word for word in arguments[:2] if not word.startswith(("/", "--b"))]
-    return Measured(f"levelwind {' '.join(words)}", ("-m", "daemon.cli", *arguments), goal)
+    return Measured(
+        f"levelwind {' '.join(words)}", ("-m", "levelwind.daemon.cli", *arguments), goal
+    )
 
 
 def measure(lines: list[Measured], runs: int, directory: Path) -> None:
     """Print a line for each command."""
-    here = os.environ | {"PYTHONPATH": str(ROOT)}
+    here = os.environ | {"PYTHONPATH": str(NAMES)}
     installed = here | {"PYTHONPYCACHEPREFIX": str(directory), "PYTHONDONTWRITEBYTECODE": ""}
     for line in lines:
         cpu_seconds(line, installed)  # writes the byte code

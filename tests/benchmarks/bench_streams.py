@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
 
-from assignors.kafka_streams import StreamsConsumer, StreamsProcess, StreamsSettings, Task
-from assignors.kafka_streams.application import Application
-from assignors.kafka_streams.assign import assign, plan_application
+from levelwind.assignors.kafka_streams import StreamsConsumer, StreamsProcess, StreamsSettings, Task
+from levelwind.assignors.kafka_streams.application import Application
+from levelwind.assignors.kafka_streams.assign import assign, plan_application
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 

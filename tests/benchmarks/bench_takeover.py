@@ -20,12 +20,12 @@ import time
 from collections import defaultdict
 from pathlib import Path
 
-from assignors.handover.timers import Timers
-from assignors.protocol.records import OperatorRecord
-from daemon.config.settings import load
-from daemon.kafka.record_writer import outgoing, write
-from daemon.wall_clock import now_ms
-from deploy.cluster import Cluster
+from levelwind.assignors.handover.timers import Timers
+from levelwind.assignors.protocol.records import OperatorRecord
+from levelwind.daemon.config.settings import load
+from levelwind.daemon.kafka.record_writer import outgoing, write
+from levelwind.daemon.wall_clock import now_ms
+from levelwind.deploy.cluster import Cluster
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 

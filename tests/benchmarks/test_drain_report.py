@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from daemon.config.settings import load
+from levelwind.daemon.config.settings import load
 from levelwind_testing.drain.drain_candidates import CANDIDATES
 from levelwind_testing.drain.drain_chart import draw_rounds
 from levelwind_testing.drain.drain_figures import RoundFigures

@@ -7,10 +7,10 @@ from types import SimpleNamespace
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from assignors.protocol.topics import Topics
-from daemon.kafka.topic_setup import ensure_topics
-from daemon.kafka.topic_specs import TopicSettings
-from deploy.cluster import Cluster
+from levelwind.assignors.protocol.topics import Topics
+from levelwind.daemon.kafka.topic_setup import ensure_topics
+from levelwind.daemon.kafka.topic_specs import TopicSettings
+from levelwind.deploy.cluster import Cluster
 from levelwind_testing.waiting import wait_until
 
 AUTHORIZER = {

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from daemon import allocator
+from levelwind.daemon import allocator
 
 pytestmark = pytest.mark.skipif(
     not hasattr(allocator._LIBRARY, "malloc_trim"), reason="another C library than glibc"
@@ -34,7 +34,7 @@ def test_freed_memory_between_memory_in_use_is_given_back():
 ARENAS_OF_THREADS = """
 import re, sys, threading
 from pathlib import Path
-from daemon import allocator
+from levelwind.daemon import allocator
 if sys.argv[1] == "few":
     allocator.use_few_arenas()
 held = []

@@ -5,10 +5,10 @@ import xml.etree.ElementTree as ET
 import matplotlib as mpl
 import pytest
 
-from assignors.comparison import ComparisonRow
-from assignors.problem.score import Score
-from daemon.charts import BAD, BEST, PLAIN, chart_file, draw_comparison
-from daemon.errors import ConfigurationError
+from levelwind.assignors.comparison import ComparisonRow
+from levelwind.assignors.problem.score import Score
+from levelwind.daemon.charts import BAD, BEST, PLAIN, chart_file, draw_comparison
+from levelwind.daemon.errors import ConfigurationError
 
 SVG = "{http://www.w3.org/2000/svg}"
 

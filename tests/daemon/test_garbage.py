@@ -5,7 +5,7 @@ import weakref
 
 import pytest
 
-from daemon import garbage
+from levelwind.daemon import garbage
 
 
 class Node:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from daemon.errors import ConfigurationError
-from daemon.paths import (
+from levelwind.daemon.errors import ConfigurationError
+from levelwind.daemon.paths import (
     TEMPORARY_PREFIX,
     ensure_writable,
     own_temporary_directory,
@@ -62,7 +62,7 @@ def test_a_file_in_its_place_is_named(tmp_path):
 USER = """
 import os, sys, tempfile
 from pathlib import Path
-from daemon.paths import own_temporary_directory
+from levelwind.daemon.paths import own_temporary_directory
 with own_temporary_directory():
     Path(tempfile.mkdtemp(), "file").touch()
     print(os.environ["TMPDIR"], flush=True)

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.text import Text
 
-from daemon import console, plain_console
-from daemon.inspection.offset_rows import OffsetRow, write_csv
-from daemon.printable import FORMULA, cell, printable
-from daemon.telemetry import log_config
-from daemon.telemetry.logger import Logger
+from levelwind.daemon import console, plain_console
+from levelwind.daemon.inspection.offset_rows import OffsetRow, write_csv
+from levelwind.daemon.printable import FORMULA, cell, printable
+from levelwind.daemon.telemetry import log_config
+from levelwind.daemon.telemetry.logger import Logger
 
 TITLE = "x\x1b]0;owned\x07"
 NAMES = [TITLE, "\x1b[2J", "a\rb", "\u202egnp.exe", "\x9b31m", "a\x00b", "\ud800"]

@@ -10,20 +10,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assignors.protocol import partition_ranges as ranges
-from assignors.protocol.records import decode, encode
-from daemon.api.views.group_documents import group_document, group_summary
-from daemon.api.wire_models import GroupDocument
-from daemon.control.gain.scaling import members_needed
-from daemon.control.planning import build_problem
-from daemon.control.settings import ScalingSettings
-from daemon.gauges.group_families import families
-from daemon.gauges.group_gauges import GroupGauges
-from daemon.inspection.group_rows import group_json
-from daemon.inspection.group_view import GroupViews
-from daemon.inspection.offset_rows import offset_rows, write_csv
-from daemon.inspection.tables import print_group, print_groups
-from daemon.simulation.trace import read_trace
+from levelwind.assignors.protocol import partition_ranges as ranges
+from levelwind.assignors.protocol.records import decode, encode
+from levelwind.daemon.api.views.group_documents import group_document, group_summary
+from levelwind.daemon.api.wire_models import GroupDocument
+from levelwind.daemon.control.gain.scaling import members_needed
+from levelwind.daemon.control.planning import build_problem
+from levelwind.daemon.control.settings import ScalingSettings
+from levelwind.daemon.gauges.group_families import families
+from levelwind.daemon.gauges.group_gauges import GroupGauges
+from levelwind.daemon.inspection.group_rows import group_json
+from levelwind.daemon.inspection.group_view import GroupViews
+from levelwind.daemon.inspection.offset_rows import offset_rows, write_csv
+from levelwind.daemon.inspection.tables import print_group, print_groups
+from levelwind.daemon.simulation.trace import read_trace
 from levelwind_testing.control.two_members import two_members
 from levelwind_testing.records import assignment, lag, member, topic
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from deploy import distribution
+from levelwind.deploy import distribution
 
 
 @pytest.fixture(scope="module")

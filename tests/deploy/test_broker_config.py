@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.broker_config import (
+from levelwind.deploy.broker_config import (
     BrokerSecurity,
     Node,
     java_command,

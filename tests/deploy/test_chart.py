@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 import yaml
 
-from daemon.config.settings import load
+from levelwind.daemon.config.settings import load
 from levelwind_testing.manifests import CHART, DOCKER, ROOT, parsed_command
 
 VALUES = yaml.safe_load((CHART / "values.yaml").read_text())

@@ -7,8 +7,8 @@ from random import Random
 
 import pytest
 
-from deploy import class_data
-from deploy.java import java
+from levelwind.deploy import class_data
+from levelwind.deploy.java import java
 
 
 @pytest.fixture

@@ -16,9 +16,9 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicCollection
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from deploy import cluster as clusters
-from deploy.cluster import Cluster, ClusterError
-from deploy.ports import is_free
+from levelwind.deploy import cluster as clusters
+from levelwind.deploy.cluster import Cluster, ClusterError
+from levelwind.deploy.ports import is_free
 from levelwind_testing.waiting import wait_until
 
 pytestmark = pytest.mark.integration
@@ -176,7 +176,7 @@ def parent_of_a_cluster(directory):
     source = f"""
         import time
         from pathlib import Path
-        from deploy.cluster import Cluster
+        from levelwind.deploy.cluster import Cluster
         cluster = Cluster.start(1, directory=Path({str(directory)!r}))
         print(cluster.nodes[0].port, flush=True)
         time.sleep(600)

@@ -5,7 +5,7 @@ import re
 import pytest
 import yaml
 
-from daemon.config.settings import load
+from levelwind.daemon.config.settings import load
 from levelwind_testing.manifests import DOCKER, ROOT, levelwind_variables, parsed_command
 
 SERVICES = yaml.safe_load((DOCKER / "compose.yaml").read_text())["services"]

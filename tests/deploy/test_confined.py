@@ -7,7 +7,7 @@ from contextlib import closing, suppress
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from deploy.ports import free_ports
+from levelwind.deploy.ports import free_ports
 from levelwind_testing.manifests import SYSTEMD, unit_options, words_of
 from levelwind_testing.processes.confined import ROOT, ConfinedProcess, missing
 from levelwind_testing.waiting import GENEROUS_SECONDS, wait_until

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from deploy import distribution
-from deploy.errors import SetupError
+from levelwind.deploy import distribution
+from levelwind.deploy.errors import SetupError
 
 
 def output(*words: str | Path, **variables: str) -> str:
@@ -25,11 +25,12 @@ def test_the_zip_file_has_the_packages_and_is_the_same_each_time(tmp_path: Path)
     assert file.stat().st_size < 1_500_000
     code = (
         f"import sys; sys.path.insert(0, {str(file)!r});"
-        "import streaming.spark.store.offsets_server as server, daemon.cli.main, deploy.jars;"
+        "import levelwind.streaming.spark.store.offsets_server as server;"
+        "import levelwind.daemon.cli.main, levelwind.deploy.jars;"
         "print(server.__file__)"
     )
     found = output(sys.executable, "-I", "-c", code)
-    assert found == f"{file}/streaming/spark/store/offsets_server.py"
+    assert found == f"{file}/levelwind/streaming/spark/store/offsets_server.py"
 
 
 @pytest.mark.slow
@@ -41,7 +42,7 @@ def test_the_archives_python_is_the_machines_own_with_the_archives_libraries(
         home = tmp_path / place
         with tarfile.open(file) as archive:
             archive.extractall(home, filter="data")
-        code = "import sys, click, daemon.cli.main as main; print(sys.prefix, click.__file__)"
+        code = "import sys, click, levelwind.daemon.cli.main; print(sys.prefix, click.__file__)"
         base = Path(sys.base_prefix) / "bin" / f"python3.{sys.version_info[1]}"
         found = output(home / "bin" / "python", "-c", code, LEVELWIND_PYTHON=str(base))
         assert found == f"{sys.base_prefix} {home}/lib/click/__init__.py"

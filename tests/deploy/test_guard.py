@@ -9,7 +9,7 @@ import textwrap
 import psutil
 import pytest
 
-from deploy import guard
+from levelwind.deploy import guard
 from levelwind_testing.waiting import wait_until
 
 SLEEPER = [sys.executable, "-c", "import time; time.sleep(600)"]
@@ -41,7 +41,7 @@ def is_gone(process):
 def parent():
     """A process that guards a sleeper, and that a test may end as it likes."""
     source = f"""
-        from deploy import guard
+        from levelwind.deploy import guard
         child = guard.start({SLEEPER!r})
         child.process.wait()
     """
@@ -150,7 +150,7 @@ def test_an_interrupt_from_the_terminal_reaches_the_parent_alone(parent):
 
 def test_as_a_program_it_holds_its_child_until_its_input_ends():
     process = subprocess.Popen(
-        [sys.executable, "-m", "deploy.guard", "--", *SLEEPER], stdin=subprocess.PIPE
+        [sys.executable, "-m", "levelwind.deploy.guard", "--", *SLEEPER], stdin=subprocess.PIPE
     )
     only_child(process)
     assert process.poll() is None

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from daemon.config.settings import load
+from levelwind.daemon.config.settings import load
 from levelwind_testing.manifests import (
     DOCKER,
     ROOT,

@@ -12,9 +12,9 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from deploy import jars
-from deploy.errors import SetupError
-from deploy.jars import Jar
+from levelwind.deploy import jars
+from levelwind.deploy.errors import SetupError
+from levelwind.deploy.jars import Jar
 
 CONTENT = b"a jar, as it were"
 JAR = Jar(

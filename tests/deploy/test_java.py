@@ -5,10 +5,10 @@ import subprocess
 
 import pytest
 
-from deploy import java
-from deploy.broker_config import java_command
-from deploy.errors import SetupError
-from deploy.jars import classpath
+from levelwind.deploy import java
+from levelwind.deploy.broker_config import java_command
+from levelwind.deploy.errors import SetupError
+from levelwind.deploy.jars import classpath
 
 
 @pytest.fixture

@@ -11,10 +11,10 @@ from types import SimpleNamespace
 import jsonschema
 import pytest
 
-from daemon.api.wire_models import GroupDocument
-from daemon.control.schedule.plan_backlog import PlanBacklog
-from daemon.gauges.group_families import families
-from daemon.service.metrics import Metrics
+from levelwind.daemon.api.wire_models import GroupDocument
+from levelwind.daemon.control.schedule.plan_backlog import PlanBacklog
+from levelwind.daemon.gauges.group_families import families
+from levelwind.daemon.service.metrics import Metrics
 from levelwind_testing.promtool import promtool
 
 MONITORING = Path(__file__).parents[2] / "deploy" / "monitoring"

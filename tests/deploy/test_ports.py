@@ -3,7 +3,7 @@
 import socket
 from itertools import islice
 
-from deploy.ports import HOST, answers, free_ports, is_free
+from levelwind.deploy.ports import HOST, answers, free_ports, is_free
 
 
 def test_a_port_somebody_listens_on_is_not_free_and_answers():

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from daemon.config.settings import load
+from levelwind.daemon.config.settings import load
 from levelwind_testing.manifests import SYSTEMD, parsed_command, unit_options, words_of
 
 UNITS = sorted(SYSTEMD.glob("*.service"))

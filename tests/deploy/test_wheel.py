@@ -6,14 +6,12 @@ import sys
 import zipfile
 from email.parser import Parser
 from importlib.metadata import distribution
-from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-ROOT = Path(__file__).parents[2]
-PACKAGES = ("assignors", "streaming", "daemon", "deploy")
+from levelwind_testing.source_tree import NAME, PACKAGES, ROOT
 
 
 @pytest.fixture(scope="module")
@@ -93,10 +91,10 @@ def test_the_extra_of_a_client_brings_that_client_and_works_with_nothing_else(
     source = f"""
         import sys
         sys.path.insert(0, {str(tmp_path)!r})
-        from assignors.clients import {client}
-        from assignors.clients.broker_lag import BrokerLag
-        from assignors.clients.published_plans import PublishedPlans
-        from assignors.solver import SolverMissingError
+        from levelwind.assignors.clients import {client}
+        from levelwind.assignors.clients.broker_lag import BrokerLag
+        from levelwind.assignors.clients.published_plans import PublishedPlans
+        from levelwind.assignors.solver import SolverMissingError
         for name in {client}.__all__:
             made = getattr({client}, name)
             try:
@@ -128,8 +126,9 @@ def test_the_consumers_side_works_without_the_control_planes_libraries(wheel, tm
         absent = "pyspark apscheduler structlog click rich pydantic pyarrow".split()
         absent += ["pandas", "jgo", "pydantic_settings"]
         sys.modules.update(dict.fromkeys(absent))  # importing them fails from now on
-        import assignors
-        names = [module.name for module in pkgutil.walk_packages(assignors.__path__, "assignors.")]
+        from levelwind import assignors
+        found = pkgutil.walk_packages(assignors.__path__, "levelwind.assignors.")
+        names = [module.name for module in found]
         print([importlib.import_module(name).__file__ for name in names])
     """
     program = "\n".join(line.strip() for line in source.splitlines())
@@ -137,17 +136,18 @@ def test_the_consumers_side_works_without_the_control_planes_libraries(wheel, tm
         [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    assert str(tmp_path / "assignors") in done.stdout
+    assert str(tmp_path / "levelwind") in done.stdout
 
 
 def test_every_file_of_the_packages_is_in_the_wheel(source, wheel):
     with zipfile.ZipFile(wheel) as archive:
-        packed = {name for name in archive.namelist() if name.split("/")[0] in PACKAGES}
+        packed = {name for name in archive.namelist() if ".dist-info/" not in name}
     files = (path for name in PACKAGES for path in (source / name).rglob("*") if path.is_file())
-    assert packed == {str(path.relative_to(source)) for path in files}
+    # A folder that is missing here is missing in pyproject.toml's list of packages.
+    assert packed == {f"{NAME}/{path.relative_to(source)}" for path in files}
 
 
 def test_the_command_is_installed(wheel):
     with zipfile.ZipFile(wheel) as archive:
         (name,) = [name for name in archive.namelist() if name.endswith("entry_points.txt")]
-        assert "levelwind = daemon.cli.main:main" in archive.read(name).decode()
+        assert "levelwind = levelwind.daemon.cli.main:main" in archive.read(name).decode()

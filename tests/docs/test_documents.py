@@ -17,13 +17,13 @@ import click
 import pytest
 from prometheus_client.core import Metric
 
-from daemon.cli.main import main
-from daemon.config.settings import Settings, load
-from daemon.control.schedule.plan_backlog import PlanBacklog
-from daemon.service.metrics import Metrics, families
-from daemon.telemetry.log_events import EVENTS
+from levelwind.daemon.cli.main import main
+from levelwind.daemon.config.settings import Settings, load
+from levelwind.daemon.control.schedule.plan_backlog import PlanBacklog
+from levelwind.daemon.service.metrics import Metrics, families
+from levelwind.daemon.telemetry.log_events import EVENTS
+from levelwind_testing.source_tree import NAME, PACKAGES, ROOT
 
-ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
 CHANGELOG = ROOT / "CHANGELOG.md"
 CONFIGURATION = ROOT / "docs" / "configuration.md"
@@ -40,6 +40,7 @@ LINK = re.compile(r"\[[^]]+\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 PATH = re.compile(rf"(?<![\w./-])(?:{TOP_FOLDERS})/[\w./-]+")
 TARGET = re.compile(r"\bmake ([a-z][a-z-]*)")
+MODULE = re.compile(rf"{NAME}\.({'|'.join(PACKAGES)})\b")
 DOTTED = re.compile(r"[a-z_]+(?:\.[a-z_]+)+")
 KAFKAS_UNITS = (".ms", ".minutes")
 """Ends of names that are Kafka's: levelwind's own settings are in seconds."""
@@ -138,7 +139,7 @@ def is_section(shape: Any) -> bool:
 
 
 def is_module(dotted: str) -> bool:
-    path = ROOT / dotted.replace(".", "/")
+    path = ROOT / dotted.removeprefix(f"{NAME}.").replace(".", "/")
     return path.is_dir() or path.with_suffix(".py").is_file()
 
 
@@ -233,7 +234,8 @@ def test_dotted_names_are_settings_events_or_modules(page):
     named = [
         span
         for span in dotted
-        if span.partition(".")[0] in areas and not span.endswith(KAFKAS_UNITS)
+        if (span.partition(".")[0] in areas and not span.endswith(KAFKAS_UNITS))
+        or MODULE.match(span)
     ]
     assert [name for name in named if name not in known and not is_module(name)] == []
 

@@ -27,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 
 from bench_rest import BROKER, HEAP, commit, create
 
-from deploy.cluster import Cluster
+from levelwind.deploy.cluster import Cluster
 from levelwind_testing.processes.daemon_process import DaemonProcess
 from levelwind_testing.processes.member_process import MemberProcess
 

@@ -8,10 +8,10 @@ from urllib.request import urlopen
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from assignors.protocol.topics import Topics
-from daemon.kafka.record_writer import outgoing, write
-from daemon.wall_clock import now_ms
-from deploy.cluster import Cluster
+from levelwind.assignors.protocol.topics import Topics
+from levelwind.daemon.kafka.record_writer import outgoing, write
+from levelwind.daemon.wall_clock import now_ms
+from levelwind.deploy.cluster import Cluster
 from levelwind_testing.processes import shifted_clock
 from levelwind_testing.processes.daemon_process import DaemonProcess
 from levelwind_testing.records import lag

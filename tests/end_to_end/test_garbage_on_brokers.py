@@ -10,10 +10,10 @@ from datetime import datetime
 import pytest
 from confluent_kafka import Producer
 
-from assignors.handover.timers import Timers
-from assignors.protocol.records import PipelineRecord
-from daemon.config.settings import load
-from deploy.cluster import Cluster
+from levelwind.assignors.handover.timers import Timers
+from levelwind.assignors.protocol.records import PipelineRecord
+from levelwind.daemon.config.settings import load
+from levelwind.deploy.cluster import Cluster
 from levelwind_testing.kafka.committing_group import RECORDS, CommittingGroup
 from levelwind_testing.kafka.newest_record import newest_record
 from levelwind_testing.kafka.patient_brokers import PATIENT

@@ -7,12 +7,12 @@ import signal
 
 import pytest
 
-from assignors.handover.timers import Timers
-from assignors.protocol.records import OperatorRecord
-from assignors.protocol.topics import Topics
-from daemon.config.settings import load
-from daemon.kafka.record_writer import outgoing, write
-from daemon.wall_clock import now_ms
+from levelwind.assignors.handover.timers import Timers
+from levelwind.assignors.protocol.records import OperatorRecord
+from levelwind.assignors.protocol.topics import Topics
+from levelwind.daemon.config.settings import load
+from levelwind.daemon.kafka.record_writer import outgoing, write
+from levelwind.daemon.wall_clock import now_ms
 from levelwind_testing.processes.daemon_process import timer_settings
 from levelwind_testing.processes.supervised_group import SupervisedGroup
 

@@ -7,8 +7,8 @@ import pytest
 from click.testing import CliRunner
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from assignors.handover.timers import Timers
-from daemon.cli.main import main
+from levelwind.assignors.handover.timers import Timers
+from levelwind.daemon.cli.main import main
 from levelwind_testing.processes.daemon_process import timer_settings
 from levelwind_testing.processes.member_process import MemberProcess
 from levelwind_testing.processes.supervised_daemons import SupervisedDaemon

@@ -2,7 +2,7 @@
 
 import pytest
 
-from assignors.handover.timers import Timers
+from levelwind.assignors.handover.timers import Timers
 from levelwind_testing.kafka.committing_group import RECORDS, CommittingGroup
 from levelwind_testing.processes.daemon_process import DaemonProcess, PipelineProcess
 

@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import NewTopic
 
-from assignors.clients.confluent import ManagedConsumer
+from levelwind.assignors.clients.confluent import ManagedConsumer
 from levelwind_testing.kafka.managed_consumers import poll_until
 from levelwind_testing.processes.daemon_process import DaemonProcess
 from levelwind_testing.security.printed_rights import decisions, grant, printed
@@ -88,7 +88,7 @@ class Installation:
     def levelwind(self, user, *arguments, settings=(), **options):
         return subprocess.Popen(
             [
-                *(sys.executable, "-m", "daemon.cli", *arguments),
+                *(sys.executable, "-m", "levelwind.daemon.cli", *arguments),
                 *("--bootstrap", user.librdkafka["bootstrap.servers"]),
                 *set_options([*kafka_settings(user), *settings]),
             ],

@@ -11,8 +11,8 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from prometheus_client.parser import text_string_to_metric_families
 
-from assignors.handover.timers import Timers
-from assignors.protocol import partition_ranges as ranges
+from levelwind.assignors.handover.timers import Timers
+from levelwind.assignors.protocol import partition_ranges as ranges
 from levelwind_testing.kafka.reassignment import reassign
 from levelwind_testing.processes.daemon_process import timer_settings
 from levelwind_testing.processes.subscriber_process import SubscriberProcess, shared
@@ -197,7 +197,7 @@ def test_an_advisory_group_keeps_what_it_has_and_describe_shows_the_plan_beside_
 
 def described(loop, group):
     """What `levelwind describe` says of a group."""
-    command = [sys.executable, "-m", "daemon.cli", "describe", group, "--format", "json"]
+    command = [sys.executable, "-m", "levelwind.daemon.cli", "describe", group, "--format", "json"]
     command += ["--bootstrap", loop.bootstrap, "--set", f"prefix={PREFIX}"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     return json.loads(done.stdout)

@@ -14,22 +14,25 @@ from random import Random
 import pyarrow as pa
 import pytest
 
-from assignors.clients.group_join import Joiner, read_members
-from assignors.problem.inputs import Member, ProblemError
-from assignors.protocol import records
-from assignors.protocol.kafka.consumer_protocol import ConsumerAssignment, ConsumerSubscription
-from assignors.protocol.kafka.sticky_user_data import (
+from levelwind.assignors.clients.group_join import Joiner, read_members
+from levelwind.assignors.problem.inputs import Member, ProblemError
+from levelwind.assignors.protocol import records
+from levelwind.assignors.protocol.kafka.consumer_protocol import (
+    ConsumerAssignment,
+    ConsumerSubscription,
+)
+from levelwind.assignors.protocol.kafka.sticky_user_data import (
     StickyUserData,
     decode_generation,
     decode_priority,
 )
-from assignors.protocol.partition_ranges import WireError
-from assignors.protocol.topics import TOPIC_KINDS
+from levelwind.assignors.protocol.partition_ranges import WireError
+from levelwind.assignors.protocol.topics import TOPIC_KINDS
+from levelwind.streaming.decoding import classic_group, offsets_topic
+from levelwind.streaming.errors import UnknownVersion
 from levelwind_testing.drawn_seeds import drawn_seed
 from levelwind_testing.groups import corpus
 from levelwind_testing.groups.mutation import mutated
-from streaming.decoding import classic_group, offsets_topic
-from streaming.errors import UnknownVersion
 
 QUICK, MANY, MILLION = 10_000, 100_000, 1_000_000
 BATCH = 1000
@@ -44,7 +47,7 @@ RUN_KIB = 256 * 1024
 @pytest.fixture(autouse=True)
 def unlogged(caplog):
     """Leave out the warnings: what pytest keeps of them would count as a reader's memory."""
-    caplog.set_level(logging.ERROR, "assignors.clients.group_join")
+    caplog.set_level(logging.ERROR, "levelwind.assignors.clients.group_join")
 
 
 def damaged(draw, seeds, *, words=False):

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 
 import pytest
 
-from assignors.protocol.records import decode, encode
-from assignors.protocol.topics import TOPIC_KINDS, Topics
-from daemon.kafka.topic_follower import TopicFollower
-from daemon.service.metrics import Metrics
+from levelwind.assignors.protocol.records import decode, encode
+from levelwind.assignors.protocol.topics import TOPIC_KINDS, Topics
+from levelwind.daemon.kafka.topic_follower import TopicFollower
+from levelwind.daemon.service.metrics import Metrics
+from levelwind.streaming.decoding import ingest, offsets_topic
+from levelwind.streaming.messages.rows import Kind, Raw
 from levelwind_testing.records import lag, member, topic
 from levelwind_testing.steps import counted_steps, memory_traced, peak_bytes
-from streaming.decoding import ingest, offsets_topic
-from streaming.messages.rows import Kind, Raw
 
 TOPICS = Topics()
 STEPS = 10_000

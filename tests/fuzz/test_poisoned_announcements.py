@@ -12,9 +12,9 @@ from random import Random
 
 import pytest
 
-from assignors.protocol.records import Rejection, Tombstone, decode, encode, encode_key
-from daemon.control.controller import RecordReceived
-from daemon.service.metrics import families
+from levelwind.assignors.protocol.records import Rejection, Tombstone, decode, encode, encode_key
+from levelwind.daemon.control.controller import RecordReceived
+from levelwind.daemon.service.metrics import families
 from levelwind_testing.control.play import Play
 from levelwind_testing.drawn_seeds import drawn_seed
 from levelwind_testing.records import lag, member, request, topic

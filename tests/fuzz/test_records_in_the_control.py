@@ -10,7 +10,7 @@ from random import Random
 
 import pytest
 
-from assignors.protocol.records import (
+from levelwind.assignors.protocol.records import (
     LEVER_KINDS,
     NO_SUBJECT,
     LagRecord,
@@ -24,8 +24,8 @@ from assignors.protocol.records import (
     decode,
     encode,
 )
-from assignors.protocol.unread_lag import UnreadLag, has_plain_figures
-from daemon.service.metrics import families
+from levelwind.assignors.protocol.unread_lag import UnreadLag, has_plain_figures
+from levelwind.daemon.service.metrics import families
 from levelwind_testing.control.play import Play
 from levelwind_testing.drawn_seeds import drawn_seed
 from levelwind_testing.records import (

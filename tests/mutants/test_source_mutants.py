@@ -14,7 +14,7 @@ from runpy import run_path
 
 import pytest
 
-from levelwind_testing.source_tree import PACKAGES, ROOT
+from levelwind_testing.source_tree import NAME, PACKAGES, ROOT
 
 DECLARED = run_path(str(Path(__file__).with_name("source_mutants.py")))
 MUTANTS = DECLARED["MUTANTS"]
@@ -89,6 +89,8 @@ def copy(tmp_path_factory):
     for folder in (*PACKAGES, "tests"):
         shutil.copytree(ROOT / folder, copy / folder, ignore=without)
     shutil.copy(ROOT / "pyproject.toml", copy)
+    (copy / "names").mkdir()
+    (copy / "names" / NAME).symlink_to(copy)
     return copy
 
 
@@ -102,7 +104,7 @@ def run(copy, test):
         # No bytecode: of a file that is changed twice in a second the old one could count.
         env={
             **own,
-            "PYTHONPATH": str(copy),
+            "PYTHONPATH": str(copy / "names"),
             "PYTHONDONTWRITEBYTECODE": "1",
             "COLUMNS": "1000",
         },

@@ -2,7 +2,7 @@
 
 from random import Random
 
-from assignors.protocol.records import PlannerRecord
+from levelwind.assignors.protocol.records import PlannerRecord
 from levelwind_testing.simulation.modelled_brokers.link import Link
 from levelwind_testing.simulation.modelled_brokers.modelled_cluster import Cluster
 from levelwind_testing.simulation.modelled_brokers.partition_log import (

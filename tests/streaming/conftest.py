@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from daemon.pipeline.process import class_data_options
-from deploy.jars import classpath
+from levelwind.daemon.pipeline.process import class_data_options
+from levelwind.deploy.jars import classpath
+from levelwind.streaming.spark import session
 from levelwind_testing.pipeline.offsets_reference_codec import Golden
-from streaming.spark import session
 
 GOLDEN = Path(__file__).parents[1] / "data" / "consumer_offsets.jsonl"
 

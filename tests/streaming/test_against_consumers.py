@@ -21,20 +21,20 @@ from confluent_kafka.admin import NewPartitions
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from daemon.observer import observer as observer_module
-from daemon.observer.held_commits import HELD_SECONDS
-from daemon.observer.last_records import STILL_SAMPLES
-from daemon.observer.observer import Observer
-from daemon.observer.settings import ObserverSettings
-from deploy.cluster import Cluster
+from levelwind.daemon.observer import observer as observer_module
+from levelwind.daemon.observer.held_commits import HELD_SECONDS
+from levelwind.daemon.observer.last_records import STILL_SAMPLES
+from levelwind.daemon.observer.observer import Observer
+from levelwind.daemon.observer.settings import ObserverSettings
+from levelwind.deploy.cluster import Cluster
+from levelwind.streaming.decoding.offsets_topic import TOPIC as OFFSETS_TOPIC
+from levelwind.streaming.spark import query as pipeline
+from levelwind.streaming.spark.settings import PipelineSettings
 from levelwind_testing.drawn_seeds import drawn_seed
 from levelwind_testing.kafka.consumer_groups_tool import describe_group
 from levelwind_testing.kafka.kafka_wire import commit_that_expires, offsets_partition
 from levelwind_testing.pipeline.installation import Installation, now
 from levelwind_testing.waiting import wait_until
-from streaming.decoding.offsets_topic import TOPIC as OFFSETS_TOPIC
-from streaming.spark import query as pipeline
-from streaming.spark.settings import PipelineSettings
 
 pytestmark = [
     pytest.mark.integration,

@@ -14,7 +14,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assignors.protocol.records import OffsetsRecord
+from levelwind.assignors.protocol.records import OffsetsRecord
+from levelwind.streaming.messages.lag_columns import LagSamples
+from levelwind.streaming.messages.rows import Kind, SinkRow
+from levelwind.streaming.rules.arrival_rate import arrival_rate
+from levelwind.streaming.topic.end_history import EndOffsetHistory
 from levelwind_testing.examples import examples
 from levelwind_testing.pipeline.local_pipeline import (
     OFFSETS,
@@ -35,10 +39,6 @@ from levelwind_testing.pipeline.scripted_log import (
     name_of,
     run,
 )
-from streaming.messages.lag_columns import LagSamples
-from streaming.messages.rows import Kind, SinkRow
-from streaming.rules.arrival_rate import arrival_rate
-from streaming.topic.end_history import EndOffsetHistory
 
 GROUPS = ("g", "h")
 PARTITIONS = 3

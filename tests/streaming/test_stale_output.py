@@ -5,10 +5,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from assignors.protocol.records import ReplayRecord, encode, encode_key
+from levelwind.assignors.protocol.records import ReplayRecord, encode, encode_key
+from levelwind.streaming.messages.rows import SinkRow
 from levelwind_testing.pipeline.local_pipeline import TOPICS, LocalPipeline
 from levelwind_testing.pipeline.scripted_log import RULE, Story, run
-from streaming.messages.rows import SinkRow
 
 ALL = (("lag", "g", "t"), ("racks", "g"), ("skew", "g"))
 

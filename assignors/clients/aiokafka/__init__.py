@@ -1,7 +1,7 @@
 """Strategies as `partition_assignment_strategy` of aiokafka's `AIOKafkaConsumer`.
 
     from aiokafka import AIOKafkaConsumer
-    from assignors.clients.aiokafka import StickyAssignor
+    from levelwind.assignors.clients.aiokafka import StickyAssignor
 
     assignor = StickyAssignor(rack="a")
     consumer = AIOKafkaConsumer("orders", group_id="billing", client_rack="a",
@@ -15,8 +15,8 @@ partitions before it joins, so there is no `CooperativeStickyAssignor`. Installe
 `levelwind[aiokafka]`.
 """
 
-from assignors.clients.aiokafka.aiokafka_adapter import for_aiokafka
-from assignors.clients.classic import published_assignor, strategy_classes
+from levelwind.assignors.clients.aiokafka.aiokafka_adapter import for_aiokafka
+from levelwind.assignors.clients.classic import published_assignor, strategy_classes
 
 __all__ = [
     "FailoverAssignor",

@@ -25,11 +25,11 @@ from weakref import WeakKeyDictionary
 
 from aiokafka.coordinator.protocol import ConsumerProtocol
 
-from assignors.clients.classic.client_shell import Assignor, ClientShell, shell_class
-from assignors.clients.classic.cluster_view import ClusterView
-from assignors.clients.group_join import Joiner
-from assignors.protocol import partition_ranges as ranges
-from assignors.protocol.kafka.consumer_protocol import UNKNOWN_GENERATION
+from levelwind.assignors.clients.classic.client_shell import Assignor, ClientShell, shell_class
+from levelwind.assignors.clients.classic.cluster_view import ClusterView
+from levelwind.assignors.clients.group_join import Joiner
+from levelwind.assignors.protocol import partition_ranges as ranges
+from levelwind.assignors.protocol.kafka.consumer_protocol import UNKNOWN_GENERATION
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -145,4 +145,6 @@ class AiokafkaAdapter(ClientShell):
 
 def for_aiokafka(assignor: type[Assignor]) -> type[Assignor]:
     """Make a class that `partition_assignment_strategy` of an `AIOKafkaConsumer` takes."""
-    return shell_class(assignor, (AiokafkaAdapter, assignor), "assignors.clients.aiokafka")
+    return shell_class(
+        assignor, (AiokafkaAdapter, assignor), "levelwind.assignors.clients.aiokafka"
+    )

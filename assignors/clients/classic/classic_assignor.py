@@ -3,9 +3,9 @@
 A member joins with `join_bytes`, plans for its group with `assignment_bytes` if the broker makes it
 the leader, and takes what it is assigned with `take`. One instance belongs to one consumer.
 
-Guarantees: a strategy gives the answer that `assignors.registry` gives, and bytes are those of
-Kafka's own client for the same protocol, so that members of other clients can lead or follow. No
-I/O, except for a lag source that the application gave.
+Guarantees: a strategy gives the answer that `levelwind.assignors.registry` gives, and bytes are
+those of Kafka's own client for the same protocol, so that members of other clients can lead or
+follow. No I/O, except for a lag source that the application gave.
 Source: KIP-429, KIP-792, KIP-881.
 """
 
@@ -15,22 +15,22 @@ import logging
 from typing import TYPE_CHECKING, Any, ClassVar
 from weakref import ref
 
-from assignors.clients.classic.lag_source import LagUnavailableError
-from assignors.clients.group_join import join_subscription, read_members, sync_assignments
-from assignors.problem.group import Group
-from assignors.problem.inputs import Topic
-from assignors.protocol.kafka.consumer_protocol import NEWEST, UNKNOWN_GENERATION
-from assignors.protocol.kafka.sticky_user_data import DEFAULT_PRIORITY
-from assignors.registry import strategy_named
+from levelwind.assignors.clients.classic.lag_source import LagUnavailableError
+from levelwind.assignors.clients.group_join import join_subscription, read_members, sync_assignments
+from levelwind.assignors.problem.group import Group
+from levelwind.assignors.problem.inputs import Topic
+from levelwind.assignors.protocol.kafka.consumer_protocol import NEWEST, UNKNOWN_GENERATION
+from levelwind.assignors.protocol.kafka.sticky_user_data import DEFAULT_PRIORITY
+from levelwind.assignors.registry import strategy_named
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from assignors.clients.classic.cluster_view import ClusterView
-    from assignors.clients.classic.lag_source import LagSource
-    from assignors.clients.group_join import Joiner
-    from assignors.problem.inputs import Member
-    from assignors.protocol.partition_ranges import Partitions
+    from levelwind.assignors.clients.classic.cluster_view import ClusterView
+    from levelwind.assignors.clients.classic.lag_source import LagSource
+    from levelwind.assignors.clients.group_join import Joiner
+    from levelwind.assignors.problem.inputs import Member
+    from levelwind.assignors.protocol.partition_ranges import Partitions
 
 _log = logging.getLogger(__name__)
 
@@ -211,7 +211,7 @@ class LagAwareAssignor(ClassicAssignor):
         """Configure the member.
 
         Args:
-            lags: source of the group's lag, such as `assignors.clients.broker_lag.BrokerLag`; None:
+            lags: source of the group's lag, such as `BrokerLag`; None:
                 no partition has any.
             rack: see `ClassicAssignor`.
             version: see `ClassicAssignor`.

@@ -5,10 +5,10 @@ from __future__ import annotations
 from types import new_class
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from assignors.clients.classic.classic_assignor import ClassicAssignor
+from levelwind.assignors.clients.classic.classic_assignor import ClassicAssignor
 
 if TYPE_CHECKING:
-    from assignors.clients.classic.cluster_view import ClusterView
+    from levelwind.assignors.clients.classic.cluster_view import ClusterView
 
 Assignor = TypeVar("Assignor", bound=ClassicAssignor)
 

@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from assignors.problem.assignment import NOBODY
-from assignors.protocol import partition_ranges as ranges
+from levelwind.assignors.problem.assignment import NOBODY
+from levelwind.assignors.protocol import partition_ranges as ranges
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from assignors.clients.classic.published_plan import PublishedPlan
-    from assignors.problem.assignment import Assignment
-    from assignors.problem.columns import Ints
-    from assignors.problem.group import Group
-    from assignors.problem.inputs import Member
-    from assignors.protocol.partition_ranges import Partitions
+    from levelwind.assignors.clients.classic.published_plan import PublishedPlan
+    from levelwind.assignors.problem.assignment import Assignment
+    from levelwind.assignors.problem.columns import Ints
+    from levelwind.assignors.problem.group import Group
+    from levelwind.assignors.problem.inputs import Member
+    from levelwind.assignors.protocol.partition_ranges import Partitions
 
 
 def present_shares(

@@ -22,34 +22,38 @@ from threading import Timer
 from typing import TYPE_CHECKING, Any, ClassVar
 from weakref import WeakMethod
 
-from assignors.clients.classic.classic_assignor import LagAwareAssignor
-from assignors.clients.classic.plan_application import (
+from levelwind.assignors.clients.classic.classic_assignor import LagAwareAssignor
+from levelwind.assignors.clients.classic.plan_application import (
     as_planned,
     completed,
     moves,
     planned_owners,
     present_shares,
 )
-from assignors.clients.group_join import read_members, sync_assignments
-from assignors.problem.assignment import NOBODY, Assignment
-from assignors.problem.group import Group
-from assignors.protocol import json_fields
-from assignors.protocol.json_fields import Fields
-from assignors.protocol.kafka.consumer_protocol import NEWEST, ConsumerSubscription
-from assignors.protocol.partition_ranges import WireError
-from assignors.registry import OPTIONS, strategy_named
-from assignors.strategies.cooperative_sticky import withhold_claimed
+from levelwind.assignors.clients.group_join import read_members, sync_assignments
+from levelwind.assignors.problem.assignment import NOBODY, Assignment
+from levelwind.assignors.problem.group import Group
+from levelwind.assignors.protocol import json_fields
+from levelwind.assignors.protocol.json_fields import Fields
+from levelwind.assignors.protocol.kafka.consumer_protocol import NEWEST, ConsumerSubscription
+from levelwind.assignors.protocol.partition_ranges import WireError
+from levelwind.assignors.registry import OPTIONS, strategy_named
+from levelwind.assignors.strategies.cooperative_sticky import withhold_claimed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from assignors.clients.classic.cluster_view import ClusterView
-    from assignors.clients.classic.lag_source import LagSource
-    from assignors.clients.classic.published_plan import PlanEpoch, PlanSource, PublishedPlan
-    from assignors.clients.group_join import Joiner
-    from assignors.problem.columns import Ints
-    from assignors.problem.inputs import Member
-    from assignors.protocol.partition_ranges import Partitions
+    from levelwind.assignors.clients.classic.cluster_view import ClusterView
+    from levelwind.assignors.clients.classic.lag_source import LagSource
+    from levelwind.assignors.clients.classic.published_plan import (
+        PlanEpoch,
+        PlanSource,
+        PublishedPlan,
+    )
+    from levelwind.assignors.clients.group_join import Joiner
+    from levelwind.assignors.problem.columns import Ints
+    from levelwind.assignors.problem.inputs import Member
+    from levelwind.assignors.protocol.partition_ranges import Partitions
 
 _log = logging.getLogger(__name__)
 
@@ -85,7 +89,7 @@ class PublishedAssignor(LagAwareAssignor):
 
         Args:
             plans: source of the group's plans, such as
-                `assignors.clients.published_plans.PublishedPlans`.
+                `levelwind.assignors.clients.published_plans.PublishedPlans`.
             instance: the member's `group.instance.id`, by which plans name it; None: it has none.
             local: strategy for what no plan assigns: `sticky`, `uniform`, `lag-global` or
                 `optimal`.

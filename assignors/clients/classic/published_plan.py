@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from assignors.protocol.partition_ranges import Partitions
+    from levelwind.assignors.protocol.partition_ranges import Partitions
 
 
 class PlanEpoch(NamedTuple):

@@ -2,7 +2,7 @@
 
 Protocol names are Kafka's where the algorithm is Kafka's (`range`, `roundrobin`, `sticky`,
 `cooperative-sticky`), so that members of any client can share a group. The others are names of
-`assignors.registry`.
+`levelwind.assignors.registry`.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ from __future__ import annotations
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from assignors.clients.classic.classic_assignor import ClassicAssignor, LagAwareAssignor
-from assignors.protocol.kafka.consumer_protocol import NEWEST
-from assignors.protocol.kafka.sticky_user_data import DEFAULT_PRIORITY
-from assignors.registry import OPTIONS, strategy_named
-from assignors.solver import SolverMissingError
+from levelwind.assignors.clients.classic.classic_assignor import ClassicAssignor, LagAwareAssignor
+from levelwind.assignors.protocol.kafka.consumer_protocol import NEWEST
+from levelwind.assignors.protocol.kafka.sticky_user_data import DEFAULT_PRIORITY
+from levelwind.assignors.registry import OPTIONS, strategy_named
+from levelwind.assignors.solver import SolverMissingError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from assignors.clients.classic.lag_source import LagSource
+    from levelwind.assignors.clients.classic.lag_source import LagSource
 
 
 class RangeAssignor(ClassicAssignor):

@@ -11,12 +11,12 @@ The package follows published assignments; it knows the hand-over protocol and n
 - `SettingError`: an argument or a librdkafka setting is not allowed.
 - `StraySubscriberError`: a subscribing consumer under the same group id blocks all commits.
 
-Log lines go to the logger `assignors.clients.confluent`, one event each (`member.granted` and so
-on); the same fields are in the log record's attribute `levelwind`.
+Log lines go to the logger `levelwind.assignors.clients.confluent`, one event each (`member.granted`
+and so on); the same fields are in the log record's attribute `levelwind`.
 """
 
-from assignors.clients.confluent.async_consumer import AsyncManagedConsumer
-from assignors.clients.confluent.consumer import (
+from levelwind.assignors.clients.confluent.async_consumer import AsyncManagedConsumer
+from levelwind.assignors.clients.confluent.consumer import (
     FencingToken,
     ManagedConsumer,
     NotOwnedError,
@@ -24,7 +24,7 @@ from assignors.clients.confluent.consumer import (
     SettingError,
     StraySubscriberError,
 )
-from assignors.handover.member_state import Phase
+from levelwind.assignors.handover.member_state import Phase
 
 __all__ = [
     "AsyncManagedConsumer",

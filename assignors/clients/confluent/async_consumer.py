@@ -14,14 +14,14 @@ from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias, TypeVar
 
-from assignors.clients.confluent.consumer import ManagedConsumer
+from levelwind.assignors.clients.confluent.consumer import ManagedConsumer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
     from types import TracebackType
 
-    from assignors.clients.confluent.ownership_evidence import FencingToken
-    from assignors.handover.member_state import Phase
+    from levelwind.assignors.clients.confluent.ownership_evidence import FencingToken
+    from levelwind.assignors.handover.member_state import Phase
 
 Result = TypeVar("Result")
 AsyncCallback: TypeAlias = "Callable[[AsyncManagedConsumer, list[Any]], Awaitable[object]] | None"

@@ -12,16 +12,16 @@ from uuid import uuid4
 
 from confluent_kafka import Consumer
 
-from assignors.clients.confluent.committing.commit_errors import StraySubscriberError
-from assignors.clients.confluent.committing.granted_offsets import NotOwnedError
-from assignors.clients.confluent.committing.offsets import CommitTracker
-from assignors.clients.confluent.committing.transactions import TransactionalCommits
-from assignors.clients.confluent.delivery import Delivery
-from assignors.clients.confluent.following.follower import AssignmentFollower
-from assignors.clients.confluent.owned_partitions import OwnedPartitions
-from assignors.clients.confluent.ownership_evidence import FencingToken, OwnershipChange
-from assignors.clients.confluent.partition_calls import PartitionCalls
-from assignors.clients.confluent.settings import (
+from levelwind.assignors.clients.confluent.committing.commit_errors import StraySubscriberError
+from levelwind.assignors.clients.confluent.committing.granted_offsets import NotOwnedError
+from levelwind.assignors.clients.confluent.committing.offsets import CommitTracker
+from levelwind.assignors.clients.confluent.committing.transactions import TransactionalCommits
+from levelwind.assignors.clients.confluent.delivery import Delivery
+from levelwind.assignors.clients.confluent.following.follower import AssignmentFollower
+from levelwind.assignors.clients.confluent.owned_partitions import OwnedPartitions
+from levelwind.assignors.clients.confluent.ownership_evidence import FencingToken, OwnershipChange
+from levelwind.assignors.clients.confluent.partition_calls import PartitionCalls
+from levelwind.assignors.clients.confluent.settings import (
     RENEW_COMMITS_SECONDS,
     Fencing,
     SettingError,
@@ -30,9 +30,9 @@ from assignors.clients.confluent.settings import (
     member_priority,
     member_profile,
 )
-from assignors.handover.member_state import MemberMachine, Phase
-from assignors.handover.timers import Timers
-from assignors.protocol import transactional_ids
+from levelwind.assignors.handover.member_state import MemberMachine, Phase
+from levelwind.assignors.handover.timers import Timers
+from levelwind.assignors.protocol import transactional_ids
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

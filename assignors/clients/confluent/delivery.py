@@ -11,13 +11,13 @@ import time
 from threading import Event
 from typing import TYPE_CHECKING, Any
 
-from assignors.boot_clock import boot_seconds
-from assignors.clients.confluent.event_log import log_event
+from levelwind.assignors.boot_clock import boot_seconds
+from levelwind.assignors.clients.confluent.event_log import log_event
 
 if TYPE_CHECKING:
-    from assignors.clients.confluent.committing.offsets import CommitTracker
-    from assignors.clients.confluent.following.follower import AssignmentFollower
-    from assignors.clients.confluent.owned_partitions import OwnedPartitions
+    from levelwind.assignors.clients.confluent.committing.offsets import CommitTracker
+    from levelwind.assignors.clients.confluent.following.follower import AssignmentFollower
+    from levelwind.assignors.clients.confluent.owned_partitions import OwnedPartitions
 
 POLL_SLICE_SECONDS = 0.05
 """The longest time that an order of the planner waits for a running poll to return."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from assignors.boot_clock import boot_seconds
+from levelwind.assignors.boot_clock import boot_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-log = logging.getLogger("assignors.clients.confluent")
+log = logging.getLogger("levelwind.assignors.clients.confluent")
 
 
 def log_event(level: int, event: str, **fields: object) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from assignors.protocol.partition_ranges import TopicPartition as Pair
+    from levelwind.assignors.protocol.partition_ranges import TopicPartition as Pair
 
 
 class FetchedMessage(NamedTuple):

@@ -9,7 +9,7 @@ from confluent_kafka import TopicPartition
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from assignors.protocol.partition_ranges import TopicPartition as Pair
+    from levelwind.assignors.protocol.partition_ranges import TopicPartition as Pair
 
 FETCH_TIMEOUT_SECONDS = 3.0
 

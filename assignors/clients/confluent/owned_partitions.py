@@ -9,29 +9,33 @@ from uuid import uuid4
 
 from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException, TopicPartition
 
-from assignors.boot_clock import boot_seconds
-from assignors.clients.confluent.committing.commit_errors import raise_error_of
-from assignors.clients.confluent.committing.granted_offsets import NotOwnedError
-from assignors.clients.confluent.committing.next_offsets import without_offsets
-from assignors.clients.confluent.event_log import log_event
-from assignors.clients.confluent.fetched_records import FetchedRecords
-from assignors.clients.confluent.grant_starts import FETCH_TIMEOUT_SECONDS, look_up, pin_latest
-from assignors.clients.confluent.ownership_evidence import (
+from levelwind.assignors.boot_clock import boot_seconds
+from levelwind.assignors.clients.confluent.committing.commit_errors import raise_error_of
+from levelwind.assignors.clients.confluent.committing.granted_offsets import NotOwnedError
+from levelwind.assignors.clients.confluent.committing.next_offsets import without_offsets
+from levelwind.assignors.clients.confluent.event_log import log_event
+from levelwind.assignors.clients.confluent.fetched_records import FetchedRecords
+from levelwind.assignors.clients.confluent.grant_starts import (
+    FETCH_TIMEOUT_SECONDS,
+    look_up,
+    pin_latest,
+)
+from levelwind.assignors.clients.confluent.ownership_evidence import (
     FencingToken,
     OwnershipChange,
     OwnershipJournal,
 )
-from assignors.clients.confluent.rights import missing_right
-from assignors.handover import member_events as ev
-from assignors.handover.member_state import Phase
+from levelwind.assignors.clients.confluent.rights import missing_right
+from levelwind.assignors.handover import member_events as ev
+from levelwind.assignors.handover.member_state import Phase
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
-    from assignors.clients.confluent.committing.offsets import CommitTracker
-    from assignors.clients.confluent.following.follower import AssignmentFollower
-    from assignors.clients.confluent.following.follower_messages import Order
-    from assignors.protocol.partition_ranges import TopicPartition as Pair
+    from levelwind.assignors.clients.confluent.committing.offsets import CommitTracker
+    from levelwind.assignors.clients.confluent.following.follower import AssignmentFollower
+    from levelwind.assignors.clients.confluent.following.follower_messages import Order
+    from levelwind.assignors.protocol.partition_ranges import TopicPartition as Pair
 
 RETRY_SECONDS = 0.5
 """Time between two attempts to fetch committed offsets."""

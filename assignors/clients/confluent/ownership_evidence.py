@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from assignors.boot_clock import boot_seconds
+from levelwind.assignors.boot_clock import boot_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from assignors.clients.confluent.following.follower import AssignmentFollower
-    from assignors.protocol.partition_ranges import TopicPartition as Pair
+    from levelwind.assignors.clients.confluent.following.follower import AssignmentFollower
+    from levelwind.assignors.protocol.partition_ranges import TopicPartition as Pair
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from assignors.clients.confluent.settings import SettingError
+from levelwind.assignors.clients.confluent.settings import SettingError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from assignors.clients.confluent.committing.offsets import CommitTracker
-    from assignors.clients.confluent.owned_partitions import OwnedPartitions
-    from assignors.clients.confluent.ownership_evidence import FencingToken
-    from assignors.clients.confluent.settings import ClientSettings
-    from assignors.protocol.partition_ranges import TopicPartition as Pair
+    from levelwind.assignors.clients.confluent.committing.offsets import CommitTracker
+    from levelwind.assignors.clients.confluent.owned_partitions import OwnedPartitions
+    from levelwind.assignors.clients.confluent.ownership_evidence import FencingToken
+    from levelwind.assignors.clients.confluent.settings import ClientSettings
+    from levelwind.assignors.protocol.partition_ranges import TopicPartition as Pair
 
 
 class PartitionCalls:

@@ -10,15 +10,15 @@ from uuid import uuid4
 
 from confluent_kafka import libversion
 
-from assignors.handover.member_state import MemberProfile
-from assignors.protocol import transactional_ids
-from assignors.protocol.patterns.topic_pattern import pattern_refusal
-from assignors.protocol.records.member import LEAST_CAPACITY, MOST_CAPACITY
+from levelwind.assignors.handover.member_state import MemberProfile
+from levelwind.assignors.protocol import transactional_ids
+from levelwind.assignors.protocol.patterns.topic_pattern import pattern_refusal
+from levelwind.assignors.protocol.records.member import LEAST_CAPACITY, MOST_CAPACITY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from assignors.handover.timers import Timers
+    from levelwind.assignors.handover.timers import Timers
 
 Fencing: TypeAlias = Literal["none", "broker"]
 """Who refuses the commits of a former owner: nobody, or the brokers."""

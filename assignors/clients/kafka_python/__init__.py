@@ -1,7 +1,7 @@
 """Strategies as `partition_assignment_strategy` of kafka-python's `KafkaConsumer`.
 
     from kafka import KafkaConsumer
-    from assignors.clients.kafka_python import StickyAssignor
+    from levelwind.assignors.clients.kafka_python import StickyAssignor
 
     assignor = StickyAssignor(rack="a")
     consumer = KafkaConsumer("orders", group_id="billing", client_rack="a",
@@ -12,8 +12,8 @@ A class works in place of an instance, with its defaults. An instance belongs to
 `attach` lets the assignor ask for rebalances. Installed with `levelwind[kafka-python]`.
 """
 
-from assignors.clients.classic import published_assignor, strategy_classes
-from assignors.clients.kafka_python.kafka_python_adapter import for_kafka_python
+from levelwind.assignors.clients.classic import published_assignor, strategy_classes
+from levelwind.assignors.clients.kafka_python.kafka_python_adapter import for_kafka_python
 
 __all__ = [
     "CooperativePublishedAssignor",

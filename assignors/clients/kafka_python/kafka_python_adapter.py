@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from kafka.coordinator.assignors.abstract import AbstractPartitionAssignor, RebalanceProtocol
 
-from assignors.clients.classic.client_shell import Assignor, ClientShell, shell_class
-from assignors.clients.classic.cluster_view import ClusterView
-from assignors.clients.group_join import Joiner
-from assignors.protocol import partition_ranges as ranges
+from levelwind.assignors.clients.classic.client_shell import Assignor, ClientShell, shell_class
+from levelwind.assignors.clients.classic.cluster_view import ClusterView
+from levelwind.assignors.clients.group_join import Joiner
+from levelwind.assignors.protocol import partition_ranges as ranges
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -73,4 +73,4 @@ class KafkaPythonAdapter(ClientShell):
 def for_kafka_python(assignor: type[Assignor]) -> type[Assignor]:
     """Make a class that `partition_assignment_strategy` of a `KafkaConsumer` takes."""
     bases = (KafkaPythonAdapter, assignor, AbstractPartitionAssignor)
-    return shell_class(assignor, bases, "assignors.clients.kafka_python")
+    return shell_class(assignor, bases, "levelwind.assignors.clients.kafka_python")

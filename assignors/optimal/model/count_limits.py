@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from assignors.optimal.model.even_counts import Components
-from assignors.problem.columns import Bools, Floats, Longs
+from levelwind.assignors.optimal.model.even_counts import Components
+from levelwind.assignors.problem.columns import Bools, Floats, Longs
 
 LEAST_BOUND = 8
 """Slack up to which counts may differ if no bound is set, however small the even count is."""

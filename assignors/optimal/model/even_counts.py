@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from assignors.problem.columns import Bools, Longs
-from assignors.solver import UNLIMITED, Arcs, concat_arcs, max_flow
+from levelwind.assignors.problem.columns import Bools, Longs
+from levelwind.assignors.solver import UNLIMITED, Arcs, concat_arcs, max_flow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,14 +15,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from assignors.optimal.model.count_limits import CountLimits, count_limits
-from assignors.optimal.model.even_counts import Components, connect, decompose
-from assignors.optimal.model.plan_options import Options
-from assignors.problem.assignment import NOBODY, Assignment
-from assignors.problem.columns import Bools, Floats, Ints, Longs, numbered
-from assignors.problem.drain import horizon_seconds
-from assignors.problem.group import Group
-from assignors.problem.locality import rack_sets
+from levelwind.assignors.optimal.model.count_limits import CountLimits, count_limits
+from levelwind.assignors.optimal.model.even_counts import Components, connect, decompose
+from levelwind.assignors.optimal.model.plan_options import Options
+from levelwind.assignors.problem.assignment import NOBODY, Assignment
+from levelwind.assignors.problem.columns import Bools, Floats, Ints, Longs, numbered
+from levelwind.assignors.problem.drain import horizon_seconds
+from levelwind.assignors.problem.group import Group
+from levelwind.assignors.problem.locality import rack_sets
 
 MAX_CAPACITIES = 8
 """Distinct capacities up to which capacity tells member classes apart."""

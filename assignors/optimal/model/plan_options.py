@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
-from assignors.problem.inputs import ProblemError
+from levelwind.assignors.problem.inputs import ProblemError
 
 NO_PINS: Mapping[str, Mapping[int, str]] = MappingProxyType({})
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from assignors.optimal.model.model import Model
-from assignors.problem.columns import Floats, Ints, Longs
+from levelwind.assignors.optimal.model.model import Model
+from levelwind.assignors.problem.columns import Floats, Ints, Longs
 
 
 @dataclass(slots=True)

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from assignors.optimal.model.model import Model, sum_by_index
-from assignors.optimal.model.work_budget import WorkBudget
-from assignors.problem.columns import Bools, Floats, Longs, radix
+from levelwind.assignors.optimal.model.model import Model, sum_by_index
+from levelwind.assignors.optimal.model.work_budget import WorkBudget
+from levelwind.assignors.problem.columns import Bools, Floats, Longs, radix
 
 FREE_TOLERANCE_SHARE = 0.25
 """Share of the load tolerance to which classes are balanced at no cross-rack cost."""

@@ -16,10 +16,10 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from assignors.optimal.model.model import Model, sum_by_index
-from assignors.problem.assignment import NOBODY
-from assignors.problem.columns import Ints, Longs, numbered
-from assignors.solver import Arcs, concat_arcs, min_cost_flow
+from levelwind.assignors.optimal.model.model import Model, sum_by_index
+from levelwind.assignors.problem.assignment import NOBODY
+from levelwind.assignors.problem.columns import Ints, Longs, numbered
+from levelwind.assignors.solver import Arcs, concat_arcs, min_cost_flow
 
 RackMode: TypeAlias = Literal["all", "load_first", "unowned", "none"]
 """Part of the cross-rack cost that a plan avoids.

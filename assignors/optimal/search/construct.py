@@ -8,19 +8,19 @@ Ties: members by id, partitions by number.
 
 import numpy as np
 
-from assignors.optimal.model.model import Model, sum_by_index
-from assignors.optimal.model.work_budget import WorkBudget
-from assignors.optimal.search.class_exchange import balance_classes
-from assignors.optimal.search.class_flow import (
+from levelwind.assignors.optimal.model.model import Model, sum_by_index
+from levelwind.assignors.optimal.model.work_budget import WorkBudget
+from levelwind.assignors.optimal.search.class_exchange import balance_classes
+from levelwind.assignors.optimal.search.class_flow import (
     ClassFlow,
     PartitionClasses,
     RackMode,
     classify_partitions,
     solve_class_flow,
 )
-from assignors.optimal.search.deal import deal
-from assignors.problem.assignment import NOBODY
-from assignors.problem.columns import Bools, Floats, Ints, Longs, within
+from levelwind.assignors.optimal.search.deal import deal
+from levelwind.assignors.problem.assignment import NOBODY
+from levelwind.assignors.problem.columns import Bools, Floats, Ints, Longs, within
 
 CAPACITY_ROUNDS = 3
 """Rounds of dealing to a member class of several capacities."""

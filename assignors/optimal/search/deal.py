@@ -10,7 +10,7 @@ Cost: O(n log n) for sorting n members, in about P / n batches, some more where 
 
 import numpy as np
 
-from assignors.problem.columns import Floats, Longs
+from levelwind.assignors.problem.columns import Floats, Longs
 
 BATCH_DIVISOR = 8
 """A batch takes at least one eligible member in `BATCH_DIVISOR`."""

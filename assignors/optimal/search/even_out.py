@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from assignors.optimal.model.model import Model
-from assignors.optimal.model.working_plan import WorkingPlan
-from assignors.problem.assignment import NOBODY
-from assignors.problem.columns import Bools, Floats, Ints, Longs
+from levelwind.assignors.optimal.model.model import Model
+from levelwind.assignors.optimal.model.working_plan import WorkingPlan
+from levelwind.assignors.problem.assignment import NOBODY
+from levelwind.assignors.problem.columns import Bools, Floats, Ints, Longs
 
 MAX_COMPARISONS = 10_000_000
 """Pairs of a partition and a member that are looked at: less than a tenth of a second."""

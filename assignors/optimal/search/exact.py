@@ -14,9 +14,9 @@ from typing import TypeVar
 
 import numpy as np
 
-from assignors.optimal.model.model import Model
-from assignors.problem.assignment import NOBODY
-from assignors.problem.columns import Bools, Floats, Ints, Longs
+from levelwind.assignors.optimal.model.model import Model
+from levelwind.assignors.problem.assignment import NOBODY
+from levelwind.assignors.problem.columns import Bools, Floats, Ints, Longs
 
 MAX_PARTITIONS = 13
 """Largest number of partitions of a component that is solved exactly."""

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from assignors.optimal.model.work_budget import WorkBudget
-from assignors.optimal.model.working_plan import WorkingPlan
-from assignors.problem.columns import Floats, Longs
+from levelwind.assignors.optimal.model.work_budget import WorkBudget
+from levelwind.assignors.optimal.model.working_plan import WorkingPlan
+from levelwind.assignors.problem.columns import Floats, Longs
 
 MAX_MEMBERS = 200
 """Members of the largest group in which chains are searched."""

@@ -11,10 +11,10 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from assignors.optimal.model.model import Model
-from assignors.optimal.model.work_budget import WorkBudget
-from assignors.optimal.model.working_plan import WorkingPlan
-from assignors.problem.columns import Bools, Ints, Longs
+from levelwind.assignors.optimal.model.model import Model
+from levelwind.assignors.optimal.model.work_budget import WorkBudget
+from levelwind.assignors.optimal.model.working_plan import WorkingPlan
+from levelwind.assignors.problem.columns import Bools, Ints, Longs
 
 Aim: TypeAlias = Literal["cross_rack", "moves"]
 """The objective to lower."""

@@ -14,10 +14,10 @@ Cost: O(P) for each step, within the work budget.
 
 import numpy as np
 
-from assignors.optimal.model.model import Model
-from assignors.optimal.model.work_budget import WorkBudget
-from assignors.optimal.model.working_plan import WorkingPlan
-from assignors.problem.columns import Bools, Floats, Ints, Longs
+from levelwind.assignors.optimal.model.model import Model
+from levelwind.assignors.optimal.model.work_budget import WorkBudget
+from levelwind.assignors.optimal.model.working_plan import WorkingPlan
+from levelwind.assignors.problem.columns import Bools, Floats, Ints, Longs
 
 MAX_CHAIN_LENGTH = 24
 """Largest number of members on a chain."""

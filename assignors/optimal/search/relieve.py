@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from assignors.optimal.model.model import Model
-from assignors.optimal.model.work_budget import WorkBudget
-from assignors.optimal.model.working_plan import WorkingPlan
-from assignors.optimal.search.exchange_chains import relieve_by_chain
-from assignors.problem.columns import Floats, Ints, Longs
+from levelwind.assignors.optimal.model.model import Model
+from levelwind.assignors.optimal.model.work_budget import WorkBudget
+from levelwind.assignors.optimal.model.working_plan import WorkingPlan
+from levelwind.assignors.optimal.search.exchange_chains import relieve_by_chain
+from levelwind.assignors.problem.columns import Floats, Ints, Longs
 
 MAX_SAMPLE = 64
 """Partitions of a member that are tried against those of another member."""

@@ -7,8 +7,8 @@ first, then those that relieve the most loaded members.
 
 import numpy as np
 
-from assignors.optimal.model.model import Model
-from assignors.problem.columns import Ints, Longs
+from levelwind.assignors.optimal.model.model import Model
+from levelwind.assignors.problem.columns import Ints, Longs
 
 
 def truncate(model: Model, owner: Ints, deferrable: np.ndarray, max_moves: int) -> Ints:

@@ -21,8 +21,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from assignors.problem.columns import in_java_order
-from assignors.protocol.kafka.types import (
+from levelwind.assignors.problem.columns import in_java_order
+from levelwind.assignors.protocol.kafka.types import (
     Reader,
     array,
     int16,
@@ -32,10 +32,10 @@ from assignors.protocol.kafka.types import (
     string,
     topic_partitions,
 )
-from assignors.protocol.partition_ranges import WireError
+from levelwind.assignors.protocol.partition_ranges import WireError
 
 if TYPE_CHECKING:
-    from assignors.protocol.partition_ranges import Partitions
+    from levelwind.assignors.protocol.partition_ranges import Partitions
 
 NEWEST = 3
 UNKNOWN_GENERATION = -1

@@ -16,13 +16,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from assignors.problem.columns import in_java_order
-from assignors.protocol.kafka.consumer_protocol import UNKNOWN_GENERATION
-from assignors.protocol.kafka.types import Reader, int32, topic_partitions
-from assignors.protocol.partition_ranges import WireError
+from levelwind.assignors.problem.columns import in_java_order
+from levelwind.assignors.protocol.kafka.consumer_protocol import UNKNOWN_GENERATION
+from levelwind.assignors.protocol.kafka.types import Reader, int32, topic_partitions
+from levelwind.assignors.protocol.partition_ranges import WireError
 
 if TYPE_CHECKING:
-    from assignors.protocol.partition_ranges import Partitions
+    from levelwind.assignors.protocol.partition_ranges import Partitions
 
 DEFAULT_PRIORITY = 2**31 - 1
 

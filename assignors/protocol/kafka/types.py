@@ -4,7 +4,7 @@ Guarantees: every length is checked against the remaining bytes before it is use
 foreign bytes never claim more memory than they have. What does not fit raises `WireError`.
 
 This module is for rare records, such as a member's subscription or a group's metadata; offset
-commits are read in columns by `streaming.decoding.offsets_topic`.
+commits are read in columns by `levelwind.streaming.decoding.offsets_topic`.
 """
 
 # ruff: noqa: D102, D103 - the names are those of Kafka's types.
@@ -14,12 +14,12 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, TypeVar
 
-from assignors.protocol.partition_ranges import WireError
+from levelwind.assignors.protocol.partition_ranges import WireError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from assignors.protocol.partition_ranges import Partitions
+    from levelwind.assignors.protocol.partition_ranges import Partitions
 
 Item = TypeVar("Item")
 

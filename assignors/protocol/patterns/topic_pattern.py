@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from assignors.protocol.patterns.pattern_syntax import (
+from levelwind.assignors.protocol.patterns.pattern_syntax import (
     TOPIC_CHARACTERS,
     Alternatives,
     Expression,

@@ -10,30 +10,40 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from assignors.protocol import json_fields
-from assignors.protocol.json_fields import Fields
-from assignors.protocol.partition_ranges import Partitions, WireError
-from assignors.protocol.records.copied import ReplayRecord
-from assignors.protocol.records.member import CanaryRecord, MemberRecord, MemberState, Nack
-from assignors.protocol.records.metadata import BrokerRecord, Key, OffsetsRecord, TopicRecord
-from assignors.protocol.records.operators.decision_part import DecisionPart, Outcome
-from assignors.protocol.records.operators.lever import (
+from levelwind.assignors.protocol import json_fields
+from levelwind.assignors.protocol.json_fields import Fields
+from levelwind.assignors.protocol.partition_ranges import Partitions, WireError
+from levelwind.assignors.protocol.records.copied import ReplayRecord
+from levelwind.assignors.protocol.records.member import (
+    CanaryRecord,
+    MemberRecord,
+    MemberState,
+    Nack,
+)
+from levelwind.assignors.protocol.records.metadata import (
+    BrokerRecord,
+    Key,
+    OffsetsRecord,
+    TopicRecord,
+)
+from levelwind.assignors.protocol.records.operators.decision_part import DecisionPart, Outcome
+from levelwind.assignors.protocol.records.operators.lever import (
     ALL_GROUPS,
     LEVER_KINDS,
     NO_SUBJECT,
     LeverKind,
     LeverRecord,
 )
-from assignors.protocol.records.operators.proposal import ProposalRecord
-from assignors.protocol.records.pipeline import (
+from levelwind.assignors.protocol.records.operators.proposal import ProposalRecord
+from levelwind.assignors.protocol.records.pipeline import (
     DeadLetter,
     EndKind,
     LagRecord,
     MemberSpeed,
     SpeedRecord,
 )
-from assignors.protocol.records.pipeline_progress import PipelineRecord, PipelineState
-from assignors.protocol.records.planned_group import (
+from levelwind.assignors.protocol.records.pipeline_progress import PipelineRecord, PipelineState
+from levelwind.assignors.protocol.records.planned_group import (
     CertifiedObjective,
     GroupRecord,
     Mode,
@@ -46,7 +56,7 @@ from assignors.protocol.records.planned_group import (
     Score,
     SpentMoves,
 )
-from assignors.protocol.records.planner import (
+from levelwind.assignors.protocol.records.planner import (
     Action,
     AssignmentState,
     MemberAssignment,
@@ -54,8 +64,8 @@ from assignors.protocol.records.planner import (
     PlannerRecord,
     ProxyRecord,
 )
-from assignors.protocol.records.shards import GroupShard, MemberShard, PlanShard
-from assignors.protocol.records.trigger import (
+from levelwind.assignors.protocol.records.shards import GroupShard, MemberShard, PlanShard
+from levelwind.assignors.protocol.records.trigger import (
     MemberLoad,
     RackChange,
     RacksEvidence,
@@ -63,12 +73,12 @@ from assignors.protocol.records.trigger import (
     TriggerKind,
     TriggerRecord,
 )
-from assignors.protocol.topics import partition_for
+from levelwind.assignors.protocol.topics import partition_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from assignors.protocol.topics import TopicKind
+    from levelwind.assignors.protocol.topics import TopicKind
 
 __all__ = [
     "ALL_GROUPS",

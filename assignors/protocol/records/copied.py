@@ -15,11 +15,11 @@ import binascii
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, TypedDict
 
-from assignors.protocol.partition_ranges import WireError
+from levelwind.assignors.protocol.partition_ranges import WireError
 
 if TYPE_CHECKING:
-    from assignors.protocol.json_fields import Fields
-    from assignors.protocol.records.metadata import Key
+    from levelwind.assignors.protocol.json_fields import Fields
+    from levelwind.assignors.protocol.records.metadata import Key
 
 
 class OriginalFields(TypedDict):

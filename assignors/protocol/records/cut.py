@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from assignors.protocol.json_fields import Fields
+    from levelwind.assignors.protocol.json_fields import Fields
 
 MOST_SHARDS = 10_000
 """More shards than any record needs: a reader collects no more of them."""

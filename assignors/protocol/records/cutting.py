@@ -6,24 +6,24 @@ import hashlib
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
-from assignors.protocol import json_fields
-from assignors.protocol import partition_ranges as ranges
-from assignors.protocol.partition_ranges import WireError
-from assignors.protocol.records.cut import Cut
-from assignors.protocol.records.planned_group import (
+from levelwind.assignors.protocol import json_fields
+from levelwind.assignors.protocol import partition_ranges as ranges
+from levelwind.assignors.protocol.partition_ranges import WireError
+from levelwind.assignors.protocol.records.cut import Cut
+from levelwind.assignors.protocol.records.planned_group import (
     GroupRecord,
     PlannedMember,
     PlannedTopic,
     members_value,
 )
-from assignors.protocol.records.shards import GroupShard, MemberShard, PlanShard
+from levelwind.assignors.protocol.records.shards import GroupShard, MemberShard, PlanShard
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from assignors.protocol.partition_ranges import Partitions
-    from assignors.protocol.records.planner import MemberAssignment
-    from assignors.protocol.records.shards import Head, Shard
+    from levelwind.assignors.protocol.partition_ranges import Partitions
+    from levelwind.assignors.protocol.records.planner import MemberAssignment
+    from levelwind.assignors.protocol.records.shards import Head, Shard
 
 Item = TypeVar("Item")
 

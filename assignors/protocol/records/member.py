@@ -8,13 +8,13 @@ from dataclasses import dataclass, fields
 from operator import attrgetter
 from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 
-from assignors.protocol import partition_ranges as ranges
-from assignors.protocol.partition_ranges import WireError
+from levelwind.assignors.protocol import partition_ranges as ranges
+from levelwind.assignors.protocol.partition_ranges import WireError
 
 if TYPE_CHECKING:
-    from assignors.protocol.json_fields import Fields
-    from assignors.protocol.partition_ranges import Partitions
-    from assignors.protocol.records.metadata import Key
+    from levelwind.assignors.protocol.json_fields import Fields
+    from levelwind.assignors.protocol.partition_ranges import Partitions
+    from levelwind.assignors.protocol.records.metadata import Key
 
 MemberState: TypeAlias = Literal["joining", "active", "left"]
 CanaryState: TypeAlias = Literal["leading", "stopped"]
@@ -95,7 +95,7 @@ class MemberRecord:
     """Transactional id of the member's commits; None if its commits are not transactional."""
     pattern: str | None = None
     """Pattern of further topics to read, which the planner matches as topics come and go; None
-    without. `assignors.protocol.patterns` has its syntax."""
+    without. `levelwind.assignors.protocol.patterns` has its syntax."""
 
     @property
     def key(self) -> Key:

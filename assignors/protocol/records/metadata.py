@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
-from assignors.protocol.partition_ranges import WireError
+from levelwind.assignors.protocol.partition_ranges import WireError
 
 if TYPE_CHECKING:
-    from assignors.protocol.json_fields import Fields
+    from levelwind.assignors.protocol.json_fields import Fields
 
 Key: TypeAlias = tuple[str | int, ...]
 

@@ -8,15 +8,15 @@ from dataclasses import dataclass, fields
 from operator import attrgetter
 from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 
-from assignors.protocol.partition_ranges import WireError
-from assignors.protocol.records.copied import CopiedRecord, read_original
-from assignors.protocol.records.metadata import require_same_length
+from levelwind.assignors.protocol.partition_ranges import WireError
+from levelwind.assignors.protocol.records.copied import CopiedRecord, read_original
+from levelwind.assignors.protocol.records.metadata import require_same_length
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from assignors.protocol.json_fields import Fields
-    from assignors.protocol.records.metadata import Key
+    from levelwind.assignors.protocol.json_fields import Fields
+    from levelwind.assignors.protocol.records.metadata import Key
 
 EndKind: TypeAlias = Literal["stable", "high"]
 OptionalFloats: TypeAlias = "tuple[float | None, ...]"

@@ -7,15 +7,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 
-from assignors.protocol.json_fields import LATEST_MS
-from assignors.protocol.records.member import LAST_EPOCH
-from assignors.protocol.records.pipeline import short_number
+from levelwind.assignors.protocol.json_fields import LATEST_MS
+from levelwind.assignors.protocol.records.member import LAST_EPOCH
+from levelwind.assignors.protocol.records.pipeline import short_number
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from assignors.protocol.json_fields import Fields
-    from assignors.protocol.records.metadata import Key
+    from levelwind.assignors.protocol.json_fields import Fields
+    from levelwind.assignors.protocol.records.metadata import Key
 
 PipelineState: TypeAlias = Literal["starting", "catching_up", "running", "ended"]
 """State of a pipeline: no batch was done yet; it is behind its input; it keeps pace; its process

@@ -7,16 +7,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias, TypeVar
 
-from assignors.protocol.json_fields import LATEST_MS
-from assignors.protocol.partition_ranges import WireError
-from assignors.protocol.records.cut import Cut
-from assignors.protocol.records.member import LAST_EPOCH, LEAST_CAPACITY, MOST_CAPACITY
+from levelwind.assignors.protocol.json_fields import LATEST_MS
+from levelwind.assignors.protocol.partition_ranges import WireError
+from levelwind.assignors.protocol.records.cut import Cut
+from levelwind.assignors.protocol.records.member import LAST_EPOCH, LEAST_CAPACITY, MOST_CAPACITY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from assignors.protocol.json_fields import Fields
-    from assignors.protocol.records.metadata import Key
+    from levelwind.assignors.protocol.json_fields import Fields
+    from levelwind.assignors.protocol.records.metadata import Key
 
 Item = TypeVar("Item")
 Mode: TypeAlias = Literal["managed", "published", "proxy", "advisory"]

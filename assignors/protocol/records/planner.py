@@ -7,17 +7,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias, get_args
 
-from assignors.protocol import partition_ranges as ranges
-from assignors.protocol.json_fields import LATEST_MS
-from assignors.protocol.records.cut import Cut
-from assignors.protocol.records.member import LAST_EPOCH, LEAST_CAPACITY, MOST_CAPACITY
+from levelwind.assignors.protocol import partition_ranges as ranges
+from levelwind.assignors.protocol.json_fields import LATEST_MS
+from levelwind.assignors.protocol.records.cut import Cut
+from levelwind.assignors.protocol.records.member import LAST_EPOCH, LEAST_CAPACITY, MOST_CAPACITY
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from assignors.protocol.json_fields import Fields
-    from assignors.protocol.partition_ranges import Partitions
-    from assignors.protocol.records.metadata import Key
+    from levelwind.assignors.protocol.json_fields import Fields
+    from levelwind.assignors.protocol.partition_ranges import Partitions
+    from levelwind.assignors.protocol.records.metadata import Key
 
 AssignmentState: TypeAlias = Literal["active", "evicted", "refused"]
 """State of an incarnation: it may own partitions; everything was taken from it for good; or the

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from assignors.protocol.records import (
+from levelwind.assignors.protocol.records import (
     GroupRecord,
     GroupShard,
     MemberAssignment,
@@ -12,11 +12,11 @@ from assignors.protocol.records import (
     Tombstone,
     encode_key,
 )
-from assignors.protocol.records.shards import shard_keys, whole
+from levelwind.assignors.protocol.records.shards import shard_keys, whole
 
 if TYPE_CHECKING:
-    from assignors.protocol.records import Key, Record
-    from assignors.protocol.records.shards import Head, Shard
+    from levelwind.assignors.protocol.records import Key, Record
+    from levelwind.assignors.protocol.records.shards import Head, Shard
 
 
 def names_record(raw: bytes | None, key: Key) -> bool:

@@ -16,23 +16,23 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
-from assignors.protocol import partition_ranges as ranges
-from assignors.protocol.records.member import LAST_EPOCH
-from assignors.protocol.records.planned_group import (
+from levelwind.assignors.protocol import partition_ranges as ranges
+from levelwind.assignors.protocol.records.member import LAST_EPOCH
+from levelwind.assignors.protocol.records.planned_group import (
     GroupRecord,
     PlannedMember,
     PlannedTopic,
     members_value,
     read_members,
 )
-from assignors.protocol.records.planner import MemberAssignment
+from levelwind.assignors.protocol.records.planner import MemberAssignment
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from assignors.protocol.json_fields import Fields
-    from assignors.protocol.partition_ranges import Partitions
-    from assignors.protocol.records.metadata import Key
+    from levelwind.assignors.protocol.json_fields import Fields
+    from levelwind.assignors.protocol.partition_ranges import Partitions
+    from levelwind.assignors.protocol.records.metadata import Key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

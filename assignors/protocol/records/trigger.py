@@ -7,14 +7,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 
-from assignors.protocol.partition_ranges import WireError
-from assignors.protocol.records.pipeline import short_number
+from levelwind.assignors.protocol.partition_ranges import WireError
+from levelwind.assignors.protocol.records.pipeline import short_number
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from assignors.protocol.json_fields import Fields
-    from assignors.protocol.records.metadata import Key
+    from levelwind.assignors.protocol.json_fields import Fields
+    from levelwind.assignors.protocol.records.metadata import Key
 
 TriggerKind: TypeAlias = Literal["racks", "skew"]
 
@@ -106,8 +106,8 @@ class MemberLoad:
 class SkewEvidence:
     """Uneven distribution of a group's work over its members.
 
-    Loads are seconds, as `assignors.problem.drain` defines them; rates and capacities are records a
-    second.
+    Loads are seconds, as `levelwind.assignors.problem.drain` defines them; rates and capacities are
+    records a second.
     """
 
     heaviest: float

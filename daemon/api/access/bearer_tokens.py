@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
-from daemon.api.access.file_state import FileState, file_state
-from daemon.errors import ConfigurationError
-from daemon.telemetry.logger import Logger
+from levelwind.daemon.api.access.file_state import FileState, file_state
+from levelwind.daemon.errors import ConfigurationError
+from levelwind.daemon.telemetry.logger import Logger
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -10,9 +10,9 @@ import ssl
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from daemon.api.access.file_state import FileState, file_state
-from daemon.errors import ConfigurationError
-from daemon.telemetry.logger import Logger
+from levelwind.daemon.api.access.file_state import FileState, file_state
+from levelwind.daemon.errors import ConfigurationError
+from levelwind.daemon.telemetry.logger import Logger
 
 if TYPE_CHECKING:
     from pathlib import Path

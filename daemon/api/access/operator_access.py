@@ -7,11 +7,11 @@ from typing import Annotated, Any
 from fastapi import Depends, HTTPException, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
-from daemon.api.api_context import ApiContext
-from daemon.api.wire_models import ErrorDocument
-from daemon.levers.orders import Operator
-from daemon.telemetry.logger import Logger
-from daemon.telemetry.throttle import Throttle
+from levelwind.daemon.api.api_context import ApiContext
+from levelwind.daemon.api.wire_models import ErrorDocument
+from levelwind.daemon.levers.orders import Operator
+from levelwind.daemon.telemetry.logger import Logger
+from levelwind.daemon.telemetry.throttle import Throttle
 
 log = Logger()
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
-    from daemon.api.views.live_view import LiveView
+    from levelwind.daemon.api.views.live_view import LiveView
 
 PIPELINE_GAUGES = (
     "up",

@@ -10,12 +10,12 @@ import threading
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
-from assignors.protocol.records import ALL_GROUPS
-from daemon.api.views.group_documents import json_safe
-from daemon.decisions.encoding import assemble
+from levelwind.assignors.protocol.records import ALL_GROUPS
+from levelwind.daemon.api.views.group_documents import json_safe
+from levelwind.daemon.decisions.encoding import assemble
 
 if TYPE_CHECKING:
-    from assignors.protocol.records import DecisionPart
+    from levelwind.assignors.protocol.records import DecisionPart
 
 MOST_DECISIONS = 1_000
 """Decisions that are kept; older ones stay in the topic."""

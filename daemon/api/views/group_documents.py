@@ -10,16 +10,16 @@ import math
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from assignors.protocol import partition_ranges as ranges
+from levelwind.assignors.protocol import partition_ranges as ranges
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from assignors.protocol.partition_ranges import TopicPartition
-    from assignors.protocol.records import GroupRecord, LagRecord, TriggerRecord
-    from daemon.control.gain.cross_rack import CrossRackShares
-    from daemon.control.snapshot import GroupLag
-    from daemon.inspection.group_view import GroupView
+    from levelwind.assignors.protocol.partition_ranges import TopicPartition
+    from levelwind.assignors.protocol.records import GroupRecord, LagRecord, TriggerRecord
+    from levelwind.daemon.control.gain.cross_rack import CrossRackShares
+    from levelwind.daemon.control.snapshot import GroupLag
+    from levelwind.daemon.inspection.group_view import GroupView
 
 NOBODY = -1
 """Index of the owner of a partition that nobody owns, and of the racks of one without any."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
-from assignors.protocol.records import (
+from levelwind.assignors.protocol.records import (
     BrokerRecord,
     GroupRecord,
     LagRecord,
@@ -20,19 +20,19 @@ from assignors.protocol.records import (
     Tombstone,
     TopicRecord,
 )
-from assignors.protocol.unread_lag import UnreadLag
-from daemon.api.views.group_documents import group_summary
-from daemon.api.views.lag_history import INTERVAL_SECONDS, LagHistory, LagPoint
-from daemon.inspection.group_view import KINDS, GroupViews
-from daemon.service.log_image import LogImage
+from levelwind.assignors.protocol.unread_lag import UnreadLag
+from levelwind.daemon.api.views.group_documents import group_summary
+from levelwind.daemon.api.views.lag_history import INTERVAL_SECONDS, LagHistory, LagPoint
+from levelwind.daemon.inspection.group_view import KINDS, GroupViews
+from levelwind.daemon.service.log_image import LogImage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from assignors.protocol.records import Record
-    from assignors.protocol.topics import TopicKind
-    from daemon.api.views.record_tap import RecordTap
-    from daemon.inspection.group_view import GroupView
+    from levelwind.assignors.protocol.records import Record
+    from levelwind.assignors.protocol.topics import TopicKind
+    from levelwind.daemon.api.views.record_tap import RecordTap
+    from levelwind.daemon.inspection.group_view import GroupView
 
 MOST_ENDED = 10_000
 """Names of groups that ended, to tell readers of the changes; older ones are forgotten."""

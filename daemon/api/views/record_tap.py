@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-    from daemon.kafka.topic_reader import ConsumedRecord, UnreadMessage
+    from levelwind.daemon.kafka.topic_reader import ConsumedRecord, UnreadMessage
 
 MOST_TAPPED = 1_000_000
 """Records that wait at most; beyond that new keys are dropped until the table is taken."""

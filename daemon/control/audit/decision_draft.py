@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from assignors.protocol.records import GroupRecord, OperatorRecord, Outcome
-    from daemon.control.managed_group import ManagedGroup
-    from daemon.control.planning import ComputedPlan
-    from daemon.control.settings import Cause
-    from daemon.control.snapshot import GroupSnapshot
+    from levelwind.assignors.protocol.records import GroupRecord, OperatorRecord, Outcome
+    from levelwind.daemon.control.managed_group import ManagedGroup
+    from levelwind.daemon.control.planning import ComputedPlan
+    from levelwind.daemon.control.settings import Cause
+    from levelwind.daemon.control.snapshot import GroupSnapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from assignors.protocol.records import Record, Tombstone
-    from daemon.control.audit.decision_draft import DecisionDraft
-    from daemon.control.context import LogEvent
-    from daemon.control.managed_group import ManagedGroup
+    from levelwind.assignors.protocol.records import Record, Tombstone
+    from levelwind.daemon.control.audit.decision_draft import DecisionDraft
+    from levelwind.daemon.control.context import LogEvent
+    from levelwind.daemon.control.managed_group import ManagedGroup
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

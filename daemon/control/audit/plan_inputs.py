@@ -1,6 +1,7 @@
 """Inputs of a plan: everything that its strategy sees. Pure.
 
-The audit trail keeps them, so that anybody can compute the plan again: see `daemon.decisions`.
+The audit trail keeps them, so that anybody can compute the plan again: see
+`levelwind.daemon.decisions`.
 """
 
 from __future__ import annotations
@@ -8,14 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from assignors.problem.group import Group
-from assignors.protocol import partition_ranges as ranges
+from levelwind.assignors.problem.group import Group
+from levelwind.assignors.protocol import partition_ranges as ranges
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from assignors.problem.inputs import Member, Topic
-    from assignors.protocol.partition_ranges import TopicPartition
+    from levelwind.assignors.problem.inputs import Member, Topic
+    from levelwind.assignors.protocol.partition_ranges import TopicPartition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from daemon.control.context import LogEvent
+from levelwind.daemon.control.context import LogEvent
 
 if TYPE_CHECKING:
-    from assignors.handover.ledger import Incarnation
-    from assignors.protocol.records import PlannerRecord, Record, Tombstone
-    from assignors.protocol.topics import TopicKind
-    from daemon.control.audit.decision_draft import DecisionDraft
-    from daemon.control.managed_group import ManagedGroup
+    from levelwind.assignors.handover.ledger import Incarnation
+    from levelwind.assignors.protocol.records import PlannerRecord, Record, Tombstone
+    from levelwind.assignors.protocol.topics import TopicKind
+    from levelwind.daemon.control.audit.decision_draft import DecisionDraft
+    from levelwind.daemon.control.managed_group import ManagedGroup
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar, cast
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from assignors.handover.ledger import Incarnation
-    from assignors.protocol.records import Record, Tombstone
-    from assignors.protocol.topics import TopicKind
-    from assignors.protocol.unread_lag import UnreadLag
-    from daemon.control.boundary.control_effects import Rollback
-    from daemon.control.freeze.freeze_reason import FreezeReason
-    from daemon.control.schedule.plan_backlog import PlanBudget
-    from daemon.control.settings import ControlSettings, PlanSettings
-    from daemon.control.watched.proxied_members import ProxiedMember
+    from levelwind.assignors.handover.ledger import Incarnation
+    from levelwind.assignors.protocol.records import Record, Tombstone
+    from levelwind.assignors.protocol.topics import TopicKind
+    from levelwind.assignors.protocol.unread_lag import UnreadLag
+    from levelwind.daemon.control.boundary.control_effects import Rollback
+    from levelwind.daemon.control.freeze.freeze_reason import FreezeReason
+    from levelwind.daemon.control.schedule.plan_backlog import PlanBudget
+    from levelwind.daemon.control.settings import ControlSettings, PlanSettings
+    from levelwind.daemon.control.watched.proxied_members import ProxiedMember
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

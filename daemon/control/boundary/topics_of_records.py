@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from assignors.protocol.records import GroupRecord, MemberAssignment, ProposalRecord, Tombstone
-from assignors.protocol.records.cutting import cut
-from assignors.protocol.records.shards import plan_shard_keys, shard_keys
+from levelwind.assignors.protocol.records import (
+    GroupRecord,
+    MemberAssignment,
+    ProposalRecord,
+    Tombstone,
+)
+from levelwind.assignors.protocol.records.cutting import cut
+from levelwind.assignors.protocol.records.shards import plan_shard_keys, shard_keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from assignors.protocol.records import Key, Record
-    from assignors.protocol.records.cut import Cut
-    from assignors.protocol.topics import TopicKind
+    from levelwind.assignors.protocol.records import Key, Record
+    from levelwind.assignors.protocol.records.cut import Cut
+    from levelwind.assignors.protocol.topics import TopicKind
 
 
 class WrittenRecords(NamedTuple):

@@ -9,13 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from daemon.control.freeze.freeze_reason import FreezeReason
+from levelwind.daemon.control.freeze.freeze_reason import FreezeReason
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from assignors.protocol.records import PipelineRecord
-    from daemon.control.settings import ControlSettings
+    from levelwind.assignors.protocol.records import PipelineRecord
+    from levelwind.daemon.control.settings import ControlSettings
 
 QUIET_RECORDS = 3
 """Records of the pipeline without any input after which an old share says nothing any more."""

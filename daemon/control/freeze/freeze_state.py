@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from daemon.control.context import LogEvent
+from levelwind.daemon.control.context import LogEvent
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from daemon.control.freeze.freeze_reason import FreezeReason
+    from levelwind.daemon.control.freeze.freeze_reason import FreezeReason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

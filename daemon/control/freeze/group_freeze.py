@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from daemon.control.freeze.freeze_reason import FreezeReason
+from levelwind.daemon.control.freeze.freeze_reason import FreezeReason
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from daemon.control.control_state import ControlState
-    from daemon.control.managed_group import ManagedGroup
+    from levelwind.daemon.control.control_state import ControlState
+    from levelwind.daemon.control.managed_group import ManagedGroup
 
 
 def group_reasons(state: ControlState, group: str, at: int) -> Mapping[FreezeReason, str]:

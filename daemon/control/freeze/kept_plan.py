@@ -9,16 +9,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from daemon.control.freeze.freeze_reason import BINDING, FreezeReason
-from daemon.control.policy import Change, Objection, Suppression
-from daemon.control.settings import Cause
+from levelwind.daemon.control.freeze.freeze_reason import BINDING, FreezeReason
+from levelwind.daemon.control.policy import Change, Objection, Suppression
+from levelwind.daemon.control.settings import Cause
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from assignors.protocol.partition_ranges import TopicPartition
-    from daemon.control.managed_group import ManagedGroup
-    from daemon.control.snapshot import GroupSnapshot
+    from levelwind.assignors.protocol.partition_ranges import TopicPartition
+    from levelwind.daemon.control.managed_group import ManagedGroup
+    from levelwind.daemon.control.snapshot import GroupSnapshot
 
 LOOK_AGAIN_SECONDS = 5.0
 """Seconds after which a cause that waits for the thaw is looked at again."""

@@ -12,12 +12,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from daemon.control.settings import Cause
+from levelwind.daemon.control.settings import Cause
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from daemon.control.settings import CooldownSettings
+    from levelwind.daemon.control.settings import CooldownSettings
 
 HOUR_SECONDS = 3600.0
 

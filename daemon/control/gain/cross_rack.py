@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from assignors.protocol.partition_ranges import TopicPartition
-    from assignors.protocol.records import BrokerRecord, TopicRecord
+    from levelwind.assignors.protocol.partition_ranges import TopicPartition
+    from levelwind.assignors.protocol.records import BrokerRecord, TopicRecord
 
 
 class CrossRackShares(NamedTuple):

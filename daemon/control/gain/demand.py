@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from assignors.problem.drain import (
+from levelwind.assignors.problem.drain import (
     LEAST_ASSUMED_SPEED,
     SHORTEST_HORIZON_SECONDS,
     drain_seconds,
@@ -25,9 +25,9 @@ from assignors.problem.drain import (
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from assignors.problem.columns import Floats
-    from assignors.protocol.records import LagRecord, SpeedRecord
-    from assignors.protocol.unread_lag import LagFigures
+    from levelwind.assignors.problem.columns import Floats
+    from levelwind.assignors.protocol.records import LagRecord, SpeedRecord
+    from levelwind.assignors.protocol.unread_lag import LagFigures
 
 SURE_ENOUGH = 0.6
 """How sure a learned speed must be to count beside surer ones: it rests on two measurements."""

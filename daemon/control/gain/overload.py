@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from daemon.control.context import LogEvent
+from levelwind.daemon.control.context import LogEvent
 
 if TYPE_CHECKING:
-    from assignors.protocol.partition_ranges import TopicPartition
-    from daemon.control.gain.demand import GroupDemand
+    from levelwind.assignors.protocol.partition_ranges import TopicPartition
+    from levelwind.daemon.control.gain.demand import GroupDemand
 
 CHECK_SECONDS = 5.0
 """Time between two looks at the demand of a group; it costs the group's partitions."""

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from assignors.problem.drain import TARGET_UTILISATION
+from levelwind.assignors.problem.drain import TARGET_UTILISATION
 
 if TYPE_CHECKING:
-    from assignors.problem.columns import Floats
-    from daemon.control.settings import ScalingSettings
+    from levelwind.assignors.problem.columns import Floats
+    from levelwind.daemon.control.settings import ScalingSettings
 
 LARGEST_FRACTION = 12
 """Partitions of about a member's speed over this number and more are packed whole; smaller ones are

@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from assignors.problem.drain import TARGET_UTILISATION, horizon_seconds, sum_by_member
+from levelwind.assignors.problem.drain import TARGET_UTILISATION, horizon_seconds, sum_by_member
 
 if TYPE_CHECKING:
-    from assignors.problem.columns import Floats, Ints, Longs
+    from levelwind.assignors.problem.columns import Floats, Ints, Longs
 
 SHORTEST_HORIZON_SECONDS = 60.0
 """Shortest horizon: rates are measured over the last minute, and taken to last for another."""

@@ -5,22 +5,22 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from assignors.protocol.records import ALL_GROUPS, NO_SUBJECT, LeverRecord, ProposalRecord
-from assignors.registry import STRATEGIES
-from daemon.control.context import LogEvent
-from daemon.control.schedule.deciding import enter
-from daemon.control.settings import Cause
+from levelwind.assignors.protocol.records import ALL_GROUPS, NO_SUBJECT, LeverRecord, ProposalRecord
+from levelwind.assignors.registry import STRATEGIES
+from levelwind.daemon.control.context import LogEvent
+from levelwind.daemon.control.schedule.deciding import enter
+from levelwind.daemon.control.settings import Cause
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from assignors.protocol.records import Record, Tombstone
-    from assignors.protocol.topics import TopicKind
-    from daemon.control.boundary.control_effects import Effect
-    from daemon.control.context import Clock
-    from daemon.control.control_state import ControlState
-    from daemon.control.levers.lever_set import GroupLevers, LeverSet
-    from daemon.control.managed_group import ManagedGroup
+    from levelwind.assignors.protocol.records import Record, Tombstone
+    from levelwind.assignors.protocol.topics import TopicKind
+    from levelwind.daemon.control.boundary.control_effects import Effect
+    from levelwind.daemon.control.context import Clock
+    from levelwind.daemon.control.control_state import ControlState
+    from levelwind.daemon.control.levers.lever_set import GroupLevers, LeverSet
+    from levelwind.daemon.control.managed_group import ManagedGroup
 
 
 def with_levers(group: ManagedGroup, levers: GroupLevers, now: float) -> ManagedGroup:

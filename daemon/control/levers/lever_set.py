@@ -12,18 +12,18 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from assignors.protocol.records import (
+from levelwind.assignors.protocol.records import (
     ALL_GROUPS,
     LeverKind,
     LeverRecord,
     Tombstone,
 )
-from assignors.registry import STRATEGIES
+from levelwind.assignors.registry import STRATEGIES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from daemon.control.settings import PlanSettings
+    from levelwind.daemon.control.settings import PlanSettings
 
 LISTED: tuple[LeverKind, ...] = ("drain", "evacuate")
 """Levers that add a name to the list of the option of the same name."""

@@ -6,24 +6,24 @@ import hashlib
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from assignors.protocol import partition_ranges as ranges
-from assignors.protocol.records import ProposalRecord, Tombstone
-from daemon.control import plan_record
-from daemon.control.audit.decision_draft import draft
-from daemon.control.audit.group_decision import Decision
-from daemon.control.context import LogEvent
-from daemon.control.gain.cooldown import TRIGGERED
-from daemon.control.levers.lever_set import only_necessary
-from daemon.control.policy import RECONSIDERED_SECONDS, Objection, Suppression
+from levelwind.assignors.protocol import partition_ranges as ranges
+from levelwind.assignors.protocol.records import ProposalRecord, Tombstone
+from levelwind.daemon.control import plan_record
+from levelwind.daemon.control.audit.decision_draft import draft
+from levelwind.daemon.control.audit.group_decision import Decision
+from levelwind.daemon.control.context import LogEvent
+from levelwind.daemon.control.gain.cooldown import TRIGGERED
+from levelwind.daemon.control.levers.lever_set import only_necessary
+from levelwind.daemon.control.policy import RECONSIDERED_SECONDS, Objection, Suppression
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from daemon.control.managed_group import ManagedGroup
-    from daemon.control.membership.live_member import Basis
-    from daemon.control.planning import ComputedPlan
-    from daemon.control.settings import Cause, PlanSettings
-    from daemon.control.snapshot import GroupSnapshot
+    from levelwind.daemon.control.managed_group import ManagedGroup
+    from levelwind.daemon.control.membership.live_member import Basis
+    from levelwind.daemon.control.planning import ComputedPlan
+    from levelwind.daemon.control.settings import Cause, PlanSettings
+    from levelwind.daemon.control.snapshot import GroupSnapshot
 
 Target = dict[str, dict[str, list[int]]]
 """Partitions of each instance, by topic."""

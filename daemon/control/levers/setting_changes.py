@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from daemon.control.schedule.deciding import enter
-from daemon.control.settings import Cause
+from levelwind.daemon.control.schedule.deciding import enter
+from levelwind.daemon.control.settings import Cause
 
 if TYPE_CHECKING:
-    from daemon.control.boundary.control_events import SettingsChanged
-    from daemon.control.context import Clock
-    from daemon.control.control_state import ControlState
+    from levelwind.daemon.control.boundary.control_events import SettingsChanged
+    from levelwind.daemon.control.context import Clock
+    from levelwind.daemon.control.control_state import ControlState
 
 
 def settings_changed(state: ControlState, event: SettingsChanged, clock: Clock) -> ControlState:

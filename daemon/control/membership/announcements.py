@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from assignors.handover.ledger import BELIEVED_EPOCH, Incarnation
-from assignors.protocol import partition_ranges as ranges
-from daemon.control.context import LogEvent
-from daemon.control.membership.duplicate_instances import InstanceConflict
-from daemon.control.membership.live_member import Live, Profile
-from daemon.control.settings import Cause
+from levelwind.assignors.handover.ledger import BELIEVED_EPOCH, Incarnation
+from levelwind.assignors.protocol import partition_ranges as ranges
+from levelwind.daemon.control.context import LogEvent
+from levelwind.daemon.control.membership.duplicate_instances import InstanceConflict
+from levelwind.daemon.control.membership.live_member import Live, Profile
+from levelwind.daemon.control.settings import Cause
 
 if TYPE_CHECKING:
-    from assignors.handover.planner_time import PlannerTime
-    from assignors.protocol.records import MemberRecord
-    from daemon.control.managed_group import ManagedGroup
+    from levelwind.assignors.handover.planner_time import PlannerTime
+    from levelwind.assignors.protocol.records import MemberRecord
+    from levelwind.daemon.control.managed_group import ManagedGroup
 
 HOLDS_ON_SECONDS = 60.0
 """Time between two log lines about an evicted member that goes on."""

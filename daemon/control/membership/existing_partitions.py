@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from assignors.protocol.partition_ranges import Partitions, TopicPartition
-    from assignors.protocol.records import MemberRecord, TopicRecord
+    from levelwind.assignors.protocol.partition_ranges import Partitions, TopicPartition
+    from levelwind.assignors.protocol.records import MemberRecord, TopicRecord
 
 
 UNKNOWN_PARTITIONS = 10_000

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from assignors.handover.holding import Holding
-    from assignors.protocol.records import MemberRecord
+    from levelwind.assignors.handover.holding import Holding
+    from levelwind.assignors.protocol.records import MemberRecord
 
 
 class Live(NamedTuple):

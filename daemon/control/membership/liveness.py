@@ -9,18 +9,18 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from assignors.handover import patience
-from assignors.handover.ledger import Incarnation
-from daemon.control.context import LogEvent
-from daemon.control.membership import start_bars
-from daemon.control.settings import Cause
+from levelwind.assignors.handover import patience
+from levelwind.assignors.handover.ledger import Incarnation
+from levelwind.daemon.control.context import LogEvent
+from levelwind.daemon.control.membership import start_bars
+from levelwind.daemon.control.settings import Cause
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from assignors.handover.planner_time import PlannerTime
-    from assignors.handover.timers import Timers
-    from daemon.control.managed_group import ManagedGroup
+    from levelwind.assignors.handover.planner_time import PlannerTime
+    from levelwind.assignors.handover.timers import Timers
+    from levelwind.daemon.control.managed_group import ManagedGroup
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from assignors.handover.planner_time import PlannerTime
-from assignors.protocol.topics import partition_for
+from levelwind.assignors.handover.planner_time import PlannerTime
+from levelwind.assignors.protocol.topics import partition_for
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -9,13 +9,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from assignors.protocol.patterns.topic_pattern import KEPT_PATTERNS, finds
+from levelwind.assignors.protocol.patterns.topic_pattern import KEPT_PATTERNS, finds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from assignors.protocol.records import MemberRecord
-    from daemon.control.managed_group import ManagedGroup
+    from levelwind.assignors.protocol.records import MemberRecord
+    from levelwind.daemon.control.managed_group import ManagedGroup
 
 
 class SubscribedPatterns:

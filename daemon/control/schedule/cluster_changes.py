@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from assignors.protocol.records import BrokerRecord, TopicRecord
-from daemon.control.schedule.deciding import enter
-from daemon.control.settings import Cause
+from levelwind.assignors.protocol.records import BrokerRecord, TopicRecord
+from levelwind.daemon.control.schedule.deciding import enter
+from levelwind.daemon.control.settings import Cause
 
 if TYPE_CHECKING:
-    from assignors.protocol.records import Tombstone
-    from daemon.control.context import Clock
-    from daemon.control.control_state import ControlState
+    from levelwind.assignors.protocol.records import Tombstone
+    from levelwind.daemon.control.context import Clock
+    from levelwind.daemon.control.control_state import ControlState
 
 
 def cluster_changed(

@@ -11,15 +11,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from assignors.handover import patience
-from daemon.control.membership import start_bars
-from daemon.control.snapshot import GroupSnapshot
+from levelwind.assignors.handover import patience
+from levelwind.daemon.control.membership import start_bars
+from levelwind.daemon.control.snapshot import GroupSnapshot
 
 if TYPE_CHECKING:
-    from assignors.handover.planner_time import PlannerTime
-    from assignors.handover.timers import Timers
-    from daemon.control.context import ControlContext
-    from daemon.control.managed_group import ManagedGroup
+    from levelwind.assignors.handover.planner_time import PlannerTime
+    from levelwind.assignors.handover.timers import Timers
+    from levelwind.daemon.control.context import ControlContext
+    from levelwind.daemon.control.managed_group import ManagedGroup
 
 AT_ONCE = float("-inf")
 NEVER = float("inf")

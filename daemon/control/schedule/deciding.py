@@ -5,24 +5,24 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from daemon.control.boundary.control_effects import Audit, Effect, Publish, Rollback
-from daemon.control.boundary.topics_of_records import written
-from daemon.control.decision import decide
-from daemon.control.group_records import read_lag
-from daemon.control.schedule.deadlines import (
+from levelwind.daemon.control.boundary.control_effects import Audit, Effect, Publish, Rollback
+from levelwind.daemon.control.boundary.topics_of_records import written
+from levelwind.daemon.control.decision import decide
+from levelwind.daemon.control.group_records import read_lag
+from levelwind.daemon.control.schedule.deadlines import (
     AT_ONCE,
     NEVER,
     Deadlines,
     deadlines_of,
     planned_at,
 )
-from daemon.control.watched.watched_decision import decide_watched
+from levelwind.daemon.control.watched.watched_decision import decide_watched
 
 if TYPE_CHECKING:
-    from daemon.control.audit.group_decision import Decision
-    from daemon.control.context import ControlContext
-    from daemon.control.control_state import ControlState
-    from daemon.control.managed_group import ManagedGroup
+    from levelwind.daemon.control.audit.group_decision import Decision
+    from levelwind.daemon.control.context import ControlContext
+    from levelwind.daemon.control.control_state import ControlState
+    from levelwind.daemon.control.managed_group import ManagedGroup
 
 FIRST_PAUSE_SECONDS = 5.0
 """Wait after a group's records were refused; it doubles with each refusal that follows."""

@@ -12,15 +12,20 @@ from heapq import heappop, heappush
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from assignors.protocol.patterns.topic_pattern import finds
-from daemon.control.schedule.deadlines import NEVER, NO_DEADLINES, ROUNDING_SECONDS, Deadlines
+from levelwind.assignors.protocol.patterns.topic_pattern import finds
+from levelwind.daemon.control.schedule.deadlines import (
+    NEVER,
+    NO_DEADLINES,
+    ROUNDING_SECONDS,
+    Deadlines,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from assignors.protocol.records import MemberRecord
-    from daemon.control.managed_group import ManagedGroup
-    from daemon.control.membership.members_clock import MembersClocks
+    from levelwind.assignors.protocol.records import MemberRecord
+    from levelwind.daemon.control.managed_group import ManagedGroup
+    from levelwind.daemon.control.membership.members_clock import MembersClocks
 
 Heap = list[tuple[float, int, str]]
 """Deadlines with the number and the name of their group, the earliest first."""

@@ -14,14 +14,14 @@ from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING, NamedTuple
 
-from daemon.control.context import LogEvent
-from daemon.control.group_records import newest_figures
+from levelwind.daemon.control.context import LogEvent
+from levelwind.daemon.control.group_records import newest_figures
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from daemon.control.context import ControlContext
-    from daemon.control.managed_group import ManagedGroup
+    from levelwind.daemon.control.context import ControlContext
+    from levelwind.daemon.control.managed_group import ManagedGroup
 
 LONGEST_FIRST_EVERY = 4
 """Of so many plans one goes to the group that has waited longest."""

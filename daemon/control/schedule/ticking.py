@@ -10,20 +10,20 @@ from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING
 
-from daemon.control.audit.group_decision import Decision
-from daemon.control.boundary.control_effects import Effect, FenceCommits
-from daemon.control.gain.demand import learned_speeds, surely_moderate
-from daemon.control.group_records import newest_figures
-from daemon.control.membership.liveness import check_liveness
-from daemon.control.schedule.deciding import current_deadlines, decide_about
+from levelwind.daemon.control.audit.group_decision import Decision
+from levelwind.daemon.control.boundary.control_effects import Effect, FenceCommits
+from levelwind.daemon.control.gain.demand import learned_speeds, surely_moderate
+from levelwind.daemon.control.group_records import newest_figures
+from levelwind.daemon.control.membership.liveness import check_liveness
+from levelwind.daemon.control.schedule.deciding import current_deadlines, decide_about
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from daemon.control.context import Clock, ControlContext
-    from daemon.control.control_state import ControlState
-    from daemon.control.managed_group import ManagedGroup
-    from daemon.control.schedule.plan_backlog import PlanBudget
+    from levelwind.daemon.control.context import Clock, ControlContext
+    from levelwind.daemon.control.control_state import ControlState
+    from levelwind.daemon.control.managed_group import ManagedGroup
+    from levelwind.daemon.control.schedule.plan_backlog import PlanBudget
 
 
 def tick(

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from assignors.protocol.partition_ranges import TopicPartition
-    from assignors.protocol.records import LagRecord
+    from levelwind.assignors.protocol.partition_ranges import TopicPartition
+    from levelwind.assignors.protocol.records import LagRecord
 
 EQUAL_CAPACITY = 1.0
 """Capacity of each member: nobody announces another. Learned speeds count beside it."""

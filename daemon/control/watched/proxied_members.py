@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from assignors.protocol.partition_ranges import TopicPartition
+    from levelwind.assignors.protocol.partition_ranges import TopicPartition
 
 
 class ProxiedMember(NamedTuple):

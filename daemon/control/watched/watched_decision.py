@@ -11,31 +11,31 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from assignors.protocol import partition_ranges as ranges
-from assignors.protocol.records import PlannedMember, Tombstone
-from assignors.protocol.records.cutting import cut_assignments
-from daemon.control import plan_record
-from daemon.control.audit.decision_draft import draft
-from daemon.control.audit.group_decision import Decision
-from daemon.control.context import LogEvent
-from daemon.control.decision import (
+from levelwind.assignors.protocol import partition_ranges as ranges
+from levelwind.assignors.protocol.records import PlannedMember, Tombstone
+from levelwind.assignors.protocol.records.cutting import cut_assignments
+from levelwind.daemon.control import plan_record
+from levelwind.daemon.control.audit.decision_draft import draft
+from levelwind.daemon.control.audit.group_decision import Decision
+from levelwind.daemon.control.context import LogEvent
+from levelwind.daemon.control.decision import (
     computed_plan,
     due_cause,
     evaluate_last_plan,
     refuse_plan,
 )
-from daemon.control.gain.cooldown import TRIGGERED
-from daemon.control.levers.ordered_plan import ended_proposal, needs_approval, propose
-from daemon.control.policy import Objection, Situation, Suppression
-from daemon.control.settings import Cause
-from daemon.control.watched.watched_snapshot import WatchedSnapshot, planned_basis
+from levelwind.daemon.control.gain.cooldown import TRIGGERED
+from levelwind.daemon.control.levers.ordered_plan import ended_proposal, needs_approval, propose
+from levelwind.daemon.control.policy import Objection, Situation, Suppression
+from levelwind.daemon.control.settings import Cause
+from levelwind.daemon.control.watched.watched_snapshot import WatchedSnapshot, planned_basis
 
 if TYPE_CHECKING:
-    from assignors.protocol.records import Mode
-    from daemon.control.context import ControlContext
-    from daemon.control.managed_group import ManagedGroup
-    from daemon.control.planning import ComputedPlan
-    from daemon.control.settings import PlanSettings
+    from levelwind.assignors.protocol.records import Mode
+    from levelwind.daemon.control.context import ControlContext
+    from levelwind.daemon.control.managed_group import ManagedGroup
+    from levelwind.daemon.control.planning import ComputedPlan
+    from levelwind.daemon.control.settings import PlanSettings
 
 FOLLOW_SECONDS = 30.0
 """Longest time that a plan which is not followed holds back triggers."""

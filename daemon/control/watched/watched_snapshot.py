@@ -11,16 +11,16 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from daemon.control.membership.live_member import Basis, Profile
-from daemon.control.snapshot import GroupSnapshot
-from daemon.control.watched.lag_owners import EQUAL_CAPACITY, member_racks_in, owners_in
-from daemon.control.watched.proxied_members import owners_among
+from levelwind.daemon.control.membership.live_member import Basis, Profile
+from levelwind.daemon.control.snapshot import GroupSnapshot
+from levelwind.daemon.control.watched.lag_owners import EQUAL_CAPACITY, member_racks_in, owners_in
+from levelwind.daemon.control.watched.proxied_members import owners_among
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from assignors.protocol.partition_ranges import TopicPartition
-    from assignors.protocol.records import GroupRecord, LagRecord
+    from levelwind.assignors.protocol.partition_ranges import TopicPartition
+    from levelwind.assignors.protocol.records import GroupRecord, LagRecord
 
 
 class WatchedSnapshot(GroupSnapshot):

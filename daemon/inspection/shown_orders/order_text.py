@@ -5,17 +5,17 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from assignors.protocol.records import ALL_GROUPS
-from daemon.console import borderless_table, stdout_console
+from levelwind.assignors.protocol.records import ALL_GROUPS
+from levelwind.daemon.console import borderless_table, stdout_console
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from assignors.protocol.records import LeverRecord
-    from daemon.decisions.encoding import DecisionEntry
-    from daemon.decisions.replay import ReplayResult
-    from daemon.levers.acting import OrderOutcome
-    from daemon.levers.preview import PlanPreview
+    from levelwind.assignors.protocol.records import LeverRecord
+    from levelwind.daemon.decisions.encoding import DecisionEntry
+    from levelwind.daemon.decisions.replay import ReplayResult
+    from levelwind.daemon.levers.acting import OrderOutcome
+    from levelwind.daemon.levers.preview import PlanPreview
 
 
 def print_outcome(outcome: OrderOutcome) -> None:
@@ -63,7 +63,7 @@ def print_preview(shown: PlanPreview) -> None:
 
 def print_scores(before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
     """Print scores before and after, one a line."""
-    from daemon.inspection.tables import figure_text  # noqa: PLC0415 - see the package
+    from levelwind.daemon.inspection.tables import figure_text  # noqa: PLC0415 - see the package
 
     console = stdout_console()
     for name in sorted({*before, *after}):

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from daemon.errors import ConfigurationError
-from daemon.proxy.wire.sasl_exchange import MECHANISMS
+from levelwind.daemon.errors import ConfigurationError
+from levelwind.daemon.proxy.wire.sasl_exchange import MECHANISMS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

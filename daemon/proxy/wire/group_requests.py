@@ -13,8 +13,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeAlias
 
-from assignors.clients.group_join import Joiner
-from assignors.protocol.kafka.types import (
+from levelwind.assignors.clients.group_join import Joiner
+from levelwind.assignors.protocol.kafka.types import (
     Reader,
     array,
     int16,
@@ -24,7 +24,7 @@ from assignors.protocol.kafka.types import (
     string,
     uvarint,
 )
-from assignors.protocol.partition_ranges import WireError
+from levelwind.assignors.protocol.partition_ranges import WireError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

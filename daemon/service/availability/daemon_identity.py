@@ -8,7 +8,7 @@ import socket
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from daemon.errors import ConfigurationError
+from levelwind.daemon.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from daemon.control.freeze.freeze_reason import FreezeReason
+from levelwind.daemon.control.freeze.freeze_reason import FreezeReason
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from prometheus_client.core import Metric
 
-    from daemon.service.availability.readiness import Readiness
+    from levelwind.daemon.service.availability.readiness import Readiness
 
 OF_ALL_GROUPS = tuple(reason for reason in FreezeReason if reason is not FreezeReason.MEMBERS)
 

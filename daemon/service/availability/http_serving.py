@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from daemon.config.settings import Settings
-    from daemon.kafka.topic_reader import ConsumedRecord, UnreadMessage
-    from daemon.service.availability.readiness import Readiness
+    from levelwind.daemon.config.settings import Settings
+    from levelwind.daemon.kafka.topic_reader import ConsumedRecord, UnreadMessage
+    from levelwind.daemon.service.availability.readiness import Readiness
 
 
 class HttpServing(Protocol):

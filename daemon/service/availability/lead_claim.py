@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from daemon.errors import ConfigurationError
-from daemon.kafka.lead_group import LeadGroup
-from daemon.proxy.static_leave import leave_static
-from daemon.proxy.wire.client_security import client_security
-from daemon.service.leadership import LeadChanged
-from daemon.telemetry.logger import Logger
+from levelwind.daemon.errors import ConfigurationError
+from levelwind.daemon.kafka.lead_group import LeadGroup
+from levelwind.daemon.proxy.static_leave import leave_static
+from levelwind.daemon.proxy.wire.client_security import client_security
+from levelwind.daemon.service.leadership import LeadChanged
+from levelwind.daemon.telemetry.logger import Logger
 
 if TYPE_CHECKING:
-    from daemon.config.settings import Settings
-    from daemon.control.controller import Event
-    from daemon.service.leadership import LeadershipEvent
-    from daemon.service.mailbox import Mailbox
+    from levelwind.daemon.config.settings import Settings
+    from levelwind.daemon.control.controller import Event
+    from levelwind.daemon.service.leadership import LeadershipEvent
+    from levelwind.daemon.service.mailbox import Mailbox
 
 log = Logger()
 

@@ -11,20 +11,20 @@ import threading
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from daemon.errors import PipelineFailedError
-from daemon.pipeline.remote_pipeline import SILENT_INTERVALS, RemotePipeline
-from daemon.pipeline.supervisor import Attempts, PipelineChild
-from daemon.service.availability.daemon_identity import same_daemon
-from daemon.telemetry.logger import Logger
-from deploy.errors import SetupError
-from deploy.jars import classpath
+from levelwind.daemon.errors import PipelineFailedError
+from levelwind.daemon.pipeline.remote_pipeline import SILENT_INTERVALS, RemotePipeline
+from levelwind.daemon.pipeline.supervisor import Attempts, PipelineChild
+from levelwind.daemon.service.availability.daemon_identity import same_daemon
+from levelwind.daemon.telemetry.logger import Logger
+from levelwind.deploy.errors import SetupError
+from levelwind.deploy.jars import classpath
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from assignors.protocol.records import PipelineRecord
-    from daemon.config.settings import Settings
-    from daemon.telemetry.pipeline_metrics import PipelineMetrics
+    from levelwind.assignors.protocol.records import PipelineRecord
+    from levelwind.daemon.config.settings import Settings
+    from levelwind.daemon.telemetry.pipeline_metrics import PipelineMetrics
 
 log = Logger()
 

@@ -6,15 +6,15 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from daemon.control.freeze.group_freeze import group_reasons
-from daemon.service.leadership import LeadPhase
+from levelwind.daemon.control.freeze.group_freeze import group_reasons
+from levelwind.daemon.service.leadership import LeadPhase
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from daemon.control.controller import ControlState
-    from daemon.control.freeze.freeze_reason import FreezeReason
-    from daemon.service.leadership import Leadership
+    from levelwind.daemon.control.controller import ControlState
+    from levelwind.daemon.control.freeze.freeze_reason import FreezeReason
+    from levelwind.daemon.service.leadership import Leadership
 
 Role: TypeAlias = Literal["starting", "standby", "leader"]
 """Part of a daemon; one that starts has not read its topics to their end yet."""

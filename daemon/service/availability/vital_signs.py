@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from daemon.control.freeze.conditions import ClockWatch, InputWatch, Vitals, frozen_reasons
+from levelwind.daemon.control.freeze.conditions import (
+    ClockWatch,
+    InputWatch,
+    Vitals,
+    frozen_reasons,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from assignors.protocol.records import PipelineRecord
-    from daemon.control.freeze.freeze_reason import FreezeReason
-    from daemon.control.settings import ControlSettings
+    from levelwind.assignors.protocol.records import PipelineRecord
+    from levelwind.daemon.control.freeze.freeze_reason import FreezeReason
+    from levelwind.daemon.control.settings import ControlSettings
 
 
 class VitalSigns:

@@ -13,17 +13,17 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from assignors.problem.inputs import ProblemError
-from assignors.registry import OPTIONS, strategy_named
-from daemon.control.planning import horizon_of, options_of
-from daemon.control.settings import PlanSettings
+from levelwind.assignors.problem.inputs import ProblemError
+from levelwind.assignors.registry import OPTIONS, strategy_named
+from levelwind.daemon.control.planning import horizon_of, options_of
+from levelwind.daemon.control.settings import PlanSettings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from assignors.problem.assignment import Assignment
-    from assignors.problem.group import Group
-    from daemon.control.settings import Cause
+    from levelwind.assignors.problem.assignment import Assignment
+    from levelwind.assignors.problem.group import Group
+    from levelwind.daemon.control.settings import Cause
 
 WITHOUT_TIME_LIMIT: Mapping[str, Any] = {"time_budget": 3600.0}
 """Options that keep a plan independent of the machine's speed."""

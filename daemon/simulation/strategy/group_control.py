@@ -1,9 +1,9 @@
 """Control of one simulated group: the daemon's policy, on figures instead of records.
 
 `PolicyState` is the daemon's own: what is due, which plans are admitted, cooldowns, expected gains
-and budgets. `streaming.rules.skew` judges skew and `streaming.rules.racks` changed racks, as in the
-pipeline. This module adds the facts that the daemon learns from records: the members, the racks,
-and when a hand-over is complete. The same rules hold for every strategy.
+and budgets. `levelwind.streaming.rules.skew` judges skew and `levelwind.streaming.rules.racks`
+changed racks, as in the pipeline. This module adds the facts that the daemon learns from records:
+the members, the racks, and when a hand-over is complete. The same rules hold for every strategy.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from daemon.control.policy import Objection, PolicyState, Situation, Suppression
-from daemon.control.settings import Cause
-from streaming.rules.racks import changes
-from streaming.rules.skew import SkewRule, SkewRun, next_run
+from levelwind.daemon.control.policy import Objection, PolicyState, Situation, Suppression
+from levelwind.daemon.control.settings import Cause
+from levelwind.streaming.rules.racks import changes
+from levelwind.streaming.rules.skew import SkewRule, SkewRun, next_run
 
 if TYPE_CHECKING:
-    from daemon.control.policy import Proposal
-    from daemon.control.settings import ControlSettings
-    from daemon.simulation.fleet import Racks
-    from streaming.rules.skew import SkewFigures
+    from levelwind.daemon.control.policy import Proposal
+    from levelwind.daemon.control.settings import ControlSettings
+    from levelwind.daemon.simulation.fleet import Racks
+    from levelwind.streaming.rules.skew import SkewFigures
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from assignors.problem.drain import sum_by_member
-from streaming.rules.event_time import UNKNOWN
-from streaming.rules.member_loads import RATE_SCALE, MemberLoads
-from streaming.rules.skew import WAITING_SECONDS
-from streaming.rules.speed import (
+from levelwind.assignors.problem.drain import sum_by_member
+from levelwind.streaming.rules.event_time import UNKNOWN
+from levelwind.streaming.rules.member_loads import RATE_SCALE, MemberLoads
+from levelwind.streaming.rules.skew import WAITING_SECONDS
+from levelwind.streaming.rules.speed import (
     BEHIND_MS,
     SpeedColumns,
     count_commits,
@@ -23,12 +23,12 @@ from streaming.rules.speed import (
     evaluate,
     speeds,
 )
-from streaming.topic.lag.commit_steps import PACE_MS
+from levelwind.streaming.topic.lag.commit_steps import PACE_MS
 
 if TYPE_CHECKING:
-    from assignors.problem.columns import Bools, Floats, Ints, Longs
-    from daemon.simulation.traffic import RecentArrivals
-    from streaming.rules.skew import SkewFigures
+    from levelwind.assignors.problem.columns import Bools, Floats, Ints, Longs
+    from levelwind.daemon.simulation.traffic import RecentArrivals
+    from levelwind.streaming.rules.skew import SkewFigures
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

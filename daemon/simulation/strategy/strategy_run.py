@@ -14,27 +14,27 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from assignors.problem.assignment import Assignment
-from assignors.problem.drain import resolve_capacities, sum_by_member
-from assignors.problem.group import Group
-from assignors.problem.inputs import Member, Topic
-from assignors.problem.score import score
-from assignors.problem.validity import violations
-from daemon.control.gain.waiting import waiting_figures
-from daemon.control.policy import Proposal
-from daemon.control.settings import Cause
-from daemon.simulation.fleet import Joined, Left, Moved, Slowed
-from daemon.simulation.strategy.group_control import Control, Rules
-from daemon.simulation.strategy.observation import Observation, Rhythm
-from daemon.simulation.traffic import read
+from levelwind.assignors.problem.assignment import Assignment
+from levelwind.assignors.problem.drain import resolve_capacities, sum_by_member
+from levelwind.assignors.problem.group import Group
+from levelwind.assignors.problem.inputs import Member, Topic
+from levelwind.assignors.problem.score import score
+from levelwind.assignors.problem.validity import violations
+from levelwind.daemon.control.gain.waiting import waiting_figures
+from levelwind.daemon.control.policy import Proposal
+from levelwind.daemon.control.settings import Cause
+from levelwind.daemon.simulation.fleet import Joined, Left, Moved, Slowed
+from levelwind.daemon.simulation.strategy.group_control import Control, Rules
+from levelwind.daemon.simulation.strategy.observation import Observation, Rhythm
+from levelwind.daemon.simulation.traffic import read
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from assignors.problem.columns import Bools, Floats, Ints, Longs
-    from daemon.simulation.fleet import Event, World
-    from daemon.simulation.strategy.candidates import PlanningStrategy
-    from daemon.simulation.traffic import ReadOrder, RecentArrivals
+    from levelwind.assignors.problem.columns import Bools, Floats, Ints, Longs
+    from levelwind.daemon.simulation.fleet import Event, World
+    from levelwind.daemon.simulation.strategy.candidates import PlanningStrategy
+    from levelwind.daemon.simulation.traffic import ReadOrder, RecentArrivals
 
 EACH_TICK = Rhythm()
 """Members commit, and lag is sampled, in every tick."""

@@ -4,8 +4,8 @@ Spark plans a batch on the driver and writes its end offsets into the checkpoint
 task runs; a task knows the batch's number. So an operator can tell how far every partition of the
 input is read with this batch, although it sees only its own rows, and a repeated batch gives the
 same answer. A task on the driver's machine reads the file; any other asks the driver
-(`streaming.spark.store.offsets_server`). A task that cannot know the end offsets fails, and Spark
-tries it again: with a guess the same input could have another outcome.
+(`levelwind.streaming.spark.store.offsets_server`). A task that cannot know the end offsets fails,
+and Spark tries it again: with a guess the same input could have another outcome.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from pyspark import TaskContext
 
-from streaming.errors import PipelineError
+from levelwind.streaming.errors import PipelineError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -1,9 +1,9 @@
 """Files of the pipeline's own directory, wherever it is: the interface, and its local form.
 
-`HadoopFiles` (`streaming.spark.store.hadoop_files`) is the form for every other file system. What
-the interface asks for, object stores have: to read, write and delete a file, and to list the names
-below a directory. None of it renames: in an object store that is a copy of every file, and no
-commit. Loads no Spark.
+`HadoopFiles` (`levelwind.streaming.spark.store.hadoop_files`) is the form for every other file
+system. What the interface asks for, object stores have: to read, write and delete a file, and to
+list the names below a directory. None of it renames: in an object store that is a copy of every
+file, and no commit. Loads no Spark.
 """
 
 from __future__ import annotations

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JJavaError
 
-from streaming.errors import PipelineError
-from streaming.spark.store.checkpoint_files import LocalFiles, local_path
+from levelwind.streaming.errors import PipelineError
+from levelwind.streaming.spark.store.checkpoint_files import LocalFiles, local_path
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from streaming.spark.store.checkpoint_files import CheckpointFiles
+    from levelwind.streaming.spark.store.checkpoint_files import CheckpointFiles
 
 MISSING = "java.io.FileNotFoundException"
 

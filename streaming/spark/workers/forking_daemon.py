@@ -34,7 +34,7 @@ IMPORTED = (
     "pyspark.sql.streaming.stateful_processor_util",
     "pyspark.sql.streaming.stateful_processor_api_client",
     "pyspark.sql.streaming.proto.StateMessage_pb2",
-    "streaming.spark.query",
+    "levelwind.streaming.spark.query",
 )
 """Modules that, with what they import, the workers need."""
 

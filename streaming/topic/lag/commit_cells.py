@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from streaming.rules.event_time import UNKNOWN
-from streaming.topic.commit_columns import GROUP_SHIFT, PARTITION_MASK
+from levelwind.streaming.rules.event_time import UNKNOWN
+from levelwind.streaming.topic.commit_columns import GROUP_SHIFT, PARTITION_MASK
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     import numpy.typing as npt
 
-    from streaming.rules.event_time import Int64
-    from streaming.topic.commit_table import CommitTable
-    from streaming.topic.state import TopicState
+    from levelwind.streaming.rules.event_time import Int64
+    from levelwind.streaming.topic.commit_table import CommitTable
+    from levelwind.streaming.topic.state import TopicState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

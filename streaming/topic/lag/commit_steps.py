@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from streaming.rules.event_time import UNKNOWN
-from streaming.rules.speed import BEHIND_MS
-from streaming.topic.lag.commit_cells import joined
+from levelwind.streaming.rules.event_time import UNKNOWN
+from levelwind.streaming.rules.speed import BEHIND_MS
+from levelwind.streaming.topic.lag.commit_cells import joined
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from streaming.rules.event_time import Int64
-    from streaming.topic.lag.commit_cells import LagRequest
-    from streaming.topic.lag.topic_lags import Lags
+    from levelwind.streaming.rules.event_time import Int64
+    from levelwind.streaming.topic.lag.commit_cells import LagRequest
+    from levelwind.streaming.topic.lag.topic_lags import Lags
 
 PACE_MS = 10_000
 """Longest time between two commits of a reader that keeps pace."""

@@ -13,28 +13,28 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from assignors.protocol.records import LagRecord
-from streaming.decoding.offsets_topic import TOPIC as OFFSETS_TOPIC
-from streaming.messages import lag_json
-from streaming.messages.buckets import GROUP_KEY_PREFIX, bucket_keys, group_buckets
-from streaming.messages.lag_columns import LagRows, LagSamples, scaled_rate
-from streaming.messages.lag_json import SharedFields
-from streaming.messages.own_fields import joined, own_columns
-from streaming.messages.rows import Kind, Row
-from streaming.rules.event_time import UNKNOWN
-from streaming.topic.lag.commit_cells import CommitCells
-from streaming.topic.lag.commit_steps import commit_steps, waiting
-from streaming.topic.lag.topic_lags import ArrivalRates, Lags
-from streaming.topic.state import sampled_end
+from levelwind.assignors.protocol.records import LagRecord
+from levelwind.streaming.decoding.offsets_topic import TOPIC as OFFSETS_TOPIC
+from levelwind.streaming.messages import lag_json
+from levelwind.streaming.messages.buckets import GROUP_KEY_PREFIX, bucket_keys, group_buckets
+from levelwind.streaming.messages.lag_columns import LagRows, LagSamples, scaled_rate
+from levelwind.streaming.messages.lag_json import SharedFields
+from levelwind.streaming.messages.own_fields import joined, own_columns
+from levelwind.streaming.messages.rows import Kind, Row
+from levelwind.streaming.rules.event_time import UNKNOWN
+from levelwind.streaming.topic.lag.commit_cells import CommitCells
+from levelwind.streaming.topic.lag.commit_steps import commit_steps, waiting
+from levelwind.streaming.topic.lag.topic_lags import ArrivalRates, Lags
+from levelwind.streaming.topic.state import sampled_end
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from streaming.messages.own_fields import OwnColumns, Texts
-    from streaming.rules.event_time import Floats, Int64
-    from streaming.topic.lag.commit_cells import LagRequest
-    from streaming.topic.lag.commit_steps import SampleRequest
-    from streaming.topic.state import LagRule, TopicState
+    from levelwind.streaming.messages.own_fields import OwnColumns, Texts
+    from levelwind.streaming.rules.event_time import Floats, Int64
+    from levelwind.streaming.topic.lag.commit_cells import LagRequest
+    from levelwind.streaming.topic.lag.commit_steps import SampleRequest
+    from levelwind.streaming.topic.state import LagRule, TopicState
 
 
 _Request = TypeVar("_Request")

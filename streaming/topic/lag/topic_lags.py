@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from streaming.rules.arrival_rate import arrival_rate
-from streaming.rules.event_time import UNKNOWN
-from streaming.rules.partition_lag import Lag, lag_of
-from streaming.topic.lag.commit_cells import CommitCells, RequestRows
-from streaming.topic.state import BASELINES, sampled_end
+from levelwind.streaming.rules.arrival_rate import arrival_rate
+from levelwind.streaming.rules.event_time import UNKNOWN
+from levelwind.streaming.rules.partition_lag import Lag, lag_of
+from levelwind.streaming.topic.lag.commit_cells import CommitCells, RequestRows
+from levelwind.streaming.topic.state import BASELINES, sampled_end
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from streaming.rules.event_time import Floats, Int64, Mask
-    from streaming.topic.lag.commit_cells import LagRequest
-    from streaming.topic.state import LagRule, TopicState
+    from levelwind.streaming.rules.event_time import Floats, Int64, Mask
+    from levelwind.streaming.topic.lag.commit_cells import LagRequest
+    from levelwind.streaming.topic.state import LagRule, TopicState
 
 
 class ArrivalRates:

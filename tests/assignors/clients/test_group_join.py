@@ -4,13 +4,21 @@ import logging
 
 import pytest
 
-from assignors.clients.group_join import Joiner, join_subscription, read_members, sync_assignments
-from assignors.problem.group import Group
-from assignors.problem.inputs import Member, ProblemError, Topic
-from assignors.protocol.kafka.consumer_protocol import ConsumerAssignment, ConsumerSubscription
-from assignors.protocol.kafka.sticky_user_data import StickyUserData
-from assignors.registry import STRATEGIES
-from assignors.strategies.vote import InconsistentGroupProtocolError
+from levelwind.assignors.clients.group_join import (
+    Joiner,
+    join_subscription,
+    read_members,
+    sync_assignments,
+)
+from levelwind.assignors.problem.group import Group
+from levelwind.assignors.problem.inputs import Member, ProblemError, Topic
+from levelwind.assignors.protocol.kafka.consumer_protocol import (
+    ConsumerAssignment,
+    ConsumerSubscription,
+)
+from levelwind.assignors.protocol.kafka.sticky_user_data import StickyUserData
+from levelwind.assignors.registry import STRATEGIES
+from levelwind.assignors.strategies.vote import InconsistentGroupProtocolError
 
 TOPICS = {"t0": Topic(partitions=4), "t1": Topic(partitions=2)}
 

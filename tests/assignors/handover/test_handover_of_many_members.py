@@ -13,17 +13,17 @@ from random import Random
 
 import pytest
 
-from assignors.handover import member_events as ev
-from assignors.handover import member_machine as machine
-from assignors.handover.holding import Holding, Revocation
-from assignors.handover.ledger import Incarnation, Ledger
-from assignors.handover.ledger_recovery import recover_ledger
-from assignors.handover.member_machine import step
-from assignors.handover.member_state import MemberMachine, MemberProfile, Phase
-from assignors.handover.patience import overdue
-from assignors.handover.planner_time import PlannerTime
-from assignors.handover.timers import Timers
-from assignors.protocol.records import Tombstone
+from levelwind.assignors.handover import member_events as ev
+from levelwind.assignors.handover import member_machine as machine
+from levelwind.assignors.handover.holding import Holding, Revocation
+from levelwind.assignors.handover.ledger import Incarnation, Ledger
+from levelwind.assignors.handover.ledger_recovery import recover_ledger
+from levelwind.assignors.handover.member_machine import step
+from levelwind.assignors.handover.member_state import MemberMachine, MemberProfile, Phase
+from levelwind.assignors.handover.patience import overdue
+from levelwind.assignors.handover.planner_time import PlannerTime
+from levelwind.assignors.handover.timers import Timers
+from levelwind.assignors.protocol.records import Tombstone
 
 TIMERS = Timers()
 PARTITIONS = [("t", number) for number in range(7)] + [("u", number) for number in range(3)]

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from assignors.handover.ledger import Incarnation, Ledger
-from assignors.handover.ledger_recovery import recover_ledger
-from assignors.handover.patience import overdue
-from assignors.handover.planner_time import PlannerTime
-from assignors.handover.timers import Timers
-from assignors.protocol.records import MemberAssignment, Tombstone
+from levelwind.assignors.handover.ledger import Incarnation, Ledger
+from levelwind.assignors.handover.ledger_recovery import recover_ledger
+from levelwind.assignors.handover.patience import overdue
+from levelwind.assignors.handover.planner_time import PlannerTime
+from levelwind.assignors.handover.timers import Timers
+from levelwind.assignors.protocol.records import MemberAssignment, Tombstone
 from levelwind_testing.records import member
 
 TIMERS = Timers()

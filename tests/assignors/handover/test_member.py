@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from assignors.handover import member_events as ev
-from assignors.handover.member_machine import step
-from assignors.handover.member_state import MemberMachine, MemberProfile, Phase
-from assignors.handover.timers import Timers
-from assignors.protocol.records import MemberAssignment, Nack
+from levelwind.assignors.handover import member_events as ev
+from levelwind.assignors.handover.member_machine import step
+from levelwind.assignors.handover.member_state import MemberMachine, MemberProfile, Phase
+from levelwind.assignors.handover.timers import Timers
+from levelwind.assignors.protocol.records import MemberAssignment, Nack
 
 P0, P1, P2 = ("t", 0), ("t", 1), ("t", 2)
 TIMERS = Timers()

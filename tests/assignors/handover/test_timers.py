@@ -2,7 +2,7 @@
 
 import pytest
 
-from assignors.handover.timers import Timers
+from levelwind.assignors.handover.timers import Timers
 
 
 @pytest.mark.parametrize("factor", [0.01, 0.1, 1.0, 3.0])

@@ -7,7 +7,7 @@ states it.
 import numpy as np
 import pytest
 
-from assignors.kafka_streams import (
+from levelwind.assignors.kafka_streams import (
     SourceTopic,
     StreamsProcess,
     StreamsSettings,
@@ -15,9 +15,9 @@ from assignors.kafka_streams import (
     Task,
     assign,
 )
-from assignors.kafka_streams.application import Application
-from assignors.kafka_streams.assign import assign_stateful
-from assignors.kafka_streams.standbys import assign_standbys
+from levelwind.assignors.kafka_streams.application import Application
+from levelwind.assignors.kafka_streams.assign import assign_stateful
+from levelwind.assignors.kafka_streams.standbys import assign_standbys
 from levelwind_testing.groups.applications import apply_plan, process, processes_by_task, tasks_of
 
 UNKNOWN_LAG = 2**63 - 1  # Kafka's lag of a process that knows nothing

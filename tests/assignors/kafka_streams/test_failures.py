@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from assignors.kafka_streams import StreamsProcess, StreamsSettings, assign
-from assignors.kafka_streams.evaluation import plan_violations
+from levelwind.assignors.kafka_streams import StreamsProcess, StreamsSettings, assign
+from levelwind.assignors.kafka_streams.evaluation import plan_violations
 from levelwind_testing.groups.applications import apply_plan, process, processes_by_task, tasks_of
 
 FAR_BEHIND_RECORDS = 500_000

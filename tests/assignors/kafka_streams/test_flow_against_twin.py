@@ -9,10 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assignors.kafka_streams import assign
-from assignors.kafka_streams.actives import NOTHING, RAN, _ActiveFlow, _copy_states, assign_active
-from assignors.kafka_streams.application import Application
-from assignors.kafka_streams.quotas import task_quotas
+from levelwind.assignors.kafka_streams import assign
+from levelwind.assignors.kafka_streams.actives import (
+    NOTHING,
+    RAN,
+    _ActiveFlow,
+    _copy_states,
+    assign_active,
+)
+from levelwind.assignors.kafka_streams.application import Application
+from levelwind.assignors.kafka_streams.quotas import task_quotas
 from levelwind_testing.examples import examples
 from levelwind_testing.groups.applications import apply_plan, random_case
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assignors.kafka_streams import StreamsSettings, assign
-from assignors.kafka_streams.application import Application
-from assignors.kafka_streams.assign import assign_stateful
-from assignors.kafka_streams.evaluation import plan_violations
+from levelwind.assignors.kafka_streams import StreamsSettings, assign
+from levelwind.assignors.kafka_streams.application import Application
+from levelwind.assignors.kafka_streams.assign import assign_stateful
+from levelwind.assignors.kafka_streams.evaluation import plan_violations
 from levelwind_testing.drawn_seeds import drawn_seed
 from levelwind_testing.examples import examples
 from levelwind_testing.groups.applications import (

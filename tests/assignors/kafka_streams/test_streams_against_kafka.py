@@ -10,9 +10,15 @@ from random import Random
 import numpy as np
 import pytest
 
-from assignors.kafka_streams import StreamsConsumer, StreamsProcess, StreamsSettings, Task, assign
-from assignors.kafka_streams.evaluation import plan_violations
-from assignors.kafka_streams.quotas import task_quotas
+from levelwind.assignors.kafka_streams import (
+    StreamsConsumer,
+    StreamsProcess,
+    StreamsSettings,
+    Task,
+    assign,
+)
+from levelwind.assignors.kafka_streams.evaluation import plan_violations
+from levelwind.assignors.kafka_streams.quotas import task_quotas
 from levelwind_testing.drawn_seeds import drawn_seed
 from levelwind_testing.groups.applications import apply_plan
 from levelwind_testing.kafka.streams_oracle import StreamsCoordinator

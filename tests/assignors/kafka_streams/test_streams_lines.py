@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from assignors.json_problems import solve_lines
+from levelwind.assignors.json_problems import solve_lines
 
 TOPICS = {"orders": {"partitions": 2, "replica_racks": [["a"], ["b"]]}, "log": {"partitions": 2}}
 TASKS = {"0": {"sources": ["orders"], "changelogs": ["log"], "end_offset_sums": [90_000, 100_000]}}
@@ -196,7 +196,7 @@ def test_a_solver_that_is_not_installed_is_an_error_that_says_what_to_install(mo
 
 
 def test_costs_too_large_for_the_solver_are_told_by_the_options_that_set_them(monkeypatch):
-    monkeypatch.setattr("assignors.solver.MAX_COST", 1)
+    monkeypatch.setattr("levelwind.assignors.solver.MAX_COST", 1)
     assert (
         answer()["error"]
         == "options traffic_cost, non_overlap_cost: too large for so many tasks; lower them"

@@ -6,7 +6,7 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assignors.kafka_streams.rack_tags import MAX_CHOICES, TagSpread
+from levelwind.assignors.kafka_streams.rack_tags import MAX_CHOICES, TagSpread
 from levelwind_testing.examples import examples
 
 

@@ -8,16 +8,16 @@ from random import Random
 import numpy as np
 import pytest
 
-from assignors.optimal import optimal_plan
-from assignors.optimal.bounds import count_moves_bound, load_bound, load_moves_bound
-from assignors.optimal.model.model import build_model
-from assignors.optimal.model.plan_options import Options
-from assignors.optimal.model.work_budget import WorkBudget
-from assignors.optimal.search.class_flow import cross_rack_bound
-from assignors.optimal.slack_search import choose_slack
-from assignors.problem.assignment import Assignment
-from assignors.problem.group import Group
-from assignors.problem.validity import violations
+from levelwind.assignors.optimal import optimal_plan
+from levelwind.assignors.optimal.bounds import count_moves_bound, load_bound, load_moves_bound
+from levelwind.assignors.optimal.model.model import build_model
+from levelwind.assignors.optimal.model.plan_options import Options
+from levelwind.assignors.optimal.model.work_budget import WorkBudget
+from levelwind.assignors.optimal.search.class_flow import cross_rack_bound
+from levelwind.assignors.optimal.slack_search import choose_slack
+from levelwind.assignors.problem.assignment import Assignment
+from levelwind.assignors.problem.group import Group
+from levelwind.assignors.problem.validity import violations
 from levelwind_testing.groups.exhaustive import EveryPlan, best_values, plan_values
 from levelwind_testing.groups.random_groups import ProblemShape, seeded_problem
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from assignors.optimal.model.model import build_model
-from assignors.optimal.model.plan_options import Options
-from assignors.problem.group import Group
-from assignors.problem.inputs import Member, Topic
+from levelwind.assignors.optimal.model.model import build_model
+from levelwind.assignors.optimal.model.plan_options import Options
+from levelwind.assignors.problem.group import Group
+from levelwind.assignors.problem.inputs import Member, Topic
 from levelwind_testing.examples import examples
 from levelwind_testing.groups.random_groups import problems
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from assignors.optimal import optimal_strategy
+from levelwind.assignors.optimal import optimal_strategy
 from levelwind_testing.groups.dominance import LAGS, PlanFigures, answers, cases, plan_figures
 
 

@@ -1,8 +1,8 @@
 import pytest
 
-from assignors.optimal import explain, optimal_strategy
-from assignors.problem.group import Group
-from assignors.problem.inputs import Member, ProblemError, Topic
+from levelwind.assignors.optimal import explain, optimal_strategy
+from levelwind.assignors.problem.group import Group
+from levelwind.assignors.problem.inputs import Member, ProblemError, Topic
 
 
 def two_racks():

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assignors.optimal import optimal_plan, optimal_strategy
-from assignors.problem.group import Group
-from assignors.problem.inputs import Member, ProblemError, Topic
-from assignors.problem.score import counts, score
-from assignors.problem.validity import violations
-from assignors.registry import STRATEGIES, strategy_named
-from assignors.solver import SolverMissingError
+from levelwind.assignors.optimal import optimal_plan, optimal_strategy
+from levelwind.assignors.problem.group import Group
+from levelwind.assignors.problem.inputs import Member, ProblemError, Topic
+from levelwind.assignors.problem.score import counts, score
+from levelwind.assignors.problem.validity import violations
+from levelwind.assignors.registry import STRATEGIES, strategy_named
+from levelwind.assignors.solver import SolverMissingError
 from levelwind_testing.examples import examples
 from levelwind_testing.groups.dominance import problem
 from levelwind_testing.groups.random_groups import ProblemShape, problems, seeded_problem

@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from assignors.problem.assignment import Assignment
-from assignors.problem.group import Group
-from assignors.problem.inputs import Member, ProblemError, Topic
+from levelwind.assignors.problem.assignment import Assignment
+from levelwind.assignors.problem.group import Group
+from levelwind.assignors.problem.inputs import Member, ProblemError, Topic
 from levelwind_testing.groups.random_groups import problems
 
 TOPICS = {"t": Topic(partitions=2), "u": Topic(partitions=1)}

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assignors.problem.columns import distinct, firsts, numbered, radix
+from levelwind.assignors.problem.columns import distinct, firsts, numbered, radix
 
 keys = st.lists(st.integers(0, 40), max_size=60).map(
     lambda listed: np.array(listed, dtype=np.int64)

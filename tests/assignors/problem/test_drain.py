@@ -8,7 +8,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from assignors.problem.drain import (
+from levelwind.assignors.problem.drain import (
     ASSUMED_DRAIN_SECONDS,
     ASSUMED_UTILISATION,
     LEAST_ASSUMED_SPEED,
@@ -25,8 +25,8 @@ from assignors.problem.drain import (
     skew_of,
     sum_by_member,
 )
-from assignors.problem.group import Group
-from assignors.problem.inputs import Member, ProblemError, Topic
+from levelwind.assignors.problem.group import Group
+from levelwind.assignors.problem.inputs import Member, ProblemError, Topic
 
 LAG = np.array([30, 10, 5, 100], np.int64)
 OWNER = np.array([0, 2, 0, -1], np.int32)

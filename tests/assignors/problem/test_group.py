@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from assignors.problem.columns import in_java_order
-from assignors.problem.group import Group
-from assignors.problem.inputs import Member, ProblemError, Topic
+from levelwind.assignors.problem.columns import in_java_order
+from levelwind.assignors.problem.group import Group
+from levelwind.assignors.problem.inputs import Member, ProblemError, Topic
 from levelwind_testing.groups.random_groups import problems
 
 

@@ -1,13 +1,13 @@
 import numpy as np
 from hypothesis import given
 
-from assignors.problem.assignment import Assignment
-from assignors.problem.group import Group
-from assignors.problem.inputs import Member, Topic
-from assignors.problem.moves import moves
-from assignors.problem.score import score
-from assignors.strategies.cooperative_sticky import cooperative_sticky_strategy
-from assignors.strategies.lag import lag_strategy
+from levelwind.assignors.problem.assignment import Assignment
+from levelwind.assignors.problem.group import Group
+from levelwind.assignors.problem.inputs import Member, Topic
+from levelwind.assignors.problem.moves import moves
+from levelwind.assignors.problem.score import score
+from levelwind.assignors.strategies.cooperative_sticky import cooperative_sticky_strategy
+from levelwind.assignors.strategies.lag import lag_strategy
 from levelwind_testing.groups.random_groups import problems
 
 

@@ -1,11 +1,11 @@
 import pytest
 from hypothesis import given
 
-from assignors.problem.assignment import Assignment
-from assignors.problem.group import Group
-from assignors.problem.inputs import Member, Topic
-from assignors.problem.score import score
-from assignors.registry import STRATEGIES
+from levelwind.assignors.problem.assignment import Assignment
+from levelwind.assignors.problem.group import Group
+from levelwind.assignors.problem.inputs import Member, Topic
+from levelwind.assignors.problem.score import score
+from levelwind.assignors.registry import STRATEGIES
 from levelwind_testing.groups.random_groups import problems
 
 

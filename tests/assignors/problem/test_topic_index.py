@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from assignors.problem import validation
-from assignors.problem.group import Group
-from assignors.problem.inputs import Member, ProblemError, Topic
-from assignors.problem.topic_index import TopicIndex
+from levelwind.assignors.problem import validation
+from levelwind.assignors.problem.group import Group
+from levelwind.assignors.problem.inputs import Member, ProblemError, Topic
+from levelwind.assignors.problem.topic_index import TopicIndex
 from levelwind_testing.groups.random_groups import problems
 
 

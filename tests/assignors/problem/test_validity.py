@@ -1,9 +1,9 @@
 import numpy as np
 
-from assignors.problem.assignment import Assignment
-from assignors.problem.group import Group
-from assignors.problem.inputs import Member, Topic
-from assignors.problem.validity import MAX_LISTED, violations
+from levelwind.assignors.problem.assignment import Assignment
+from levelwind.assignors.problem.group import Group
+from levelwind.assignors.problem.inputs import Member, Topic
+from levelwind.assignors.problem.validity import MAX_LISTED, violations
 
 GROUP = Group.build(
     {"t": Topic(partitions=2), "u": Topic(partitions=1), "nobodys": Topic(partitions=1)},

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assignors.protocol import partition_ranges as ranges
-from assignors.protocol.partition_ranges import WireError
+from levelwind.assignors.protocol import partition_ranges as ranges
+from levelwind.assignors.protocol.partition_ranges import WireError
 
 numbers = st.sets(st.integers(0, 200) | st.integers(0, ranges.HIGHEST_PARTITION))
 

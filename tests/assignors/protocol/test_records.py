@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from assignors.protocol import records as r
-from assignors.protocol.records import schemas
-from assignors.protocol.records.cut import Cut
-from assignors.protocol.records.pipeline import BY_PARTITION, PARTITION_SETS
-from assignors.protocol.topics import partition_for
+from levelwind.assignors.protocol import records as r
+from levelwind.assignors.protocol.records import schemas
+from levelwind.assignors.protocol.records.cut import Cut
+from levelwind.assignors.protocol.records.pipeline import BY_PARTITION, PARTITION_SETS
+from levelwind.assignors.protocol.topics import partition_for
 from levelwind_testing.examples import examples
 
 name = st.text(min_size=1, max_size=8)

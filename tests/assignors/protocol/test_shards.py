@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from assignors.protocol.records import (
+from levelwind.assignors.protocol.records import (
     GroupShard,
     MemberShard,
     Tombstone,
@@ -13,8 +13,8 @@ from assignors.protocol.records import (
     encode,
     encode_key,
 )
-from assignors.protocol.records.cutting import WHOLE_BYTES, cut
-from assignors.protocol.records.reassembly import Reassembly, names_record
+from levelwind.assignors.protocol.records.cutting import WHOLE_BYTES, cut
+from levelwind.assignors.protocol.records.reassembly import Reassembly, names_record
 from levelwind_testing.large_records import LARGE, plan
 from levelwind_testing.records import assignment
 

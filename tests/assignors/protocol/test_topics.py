@@ -2,7 +2,7 @@
 
 import pytest
 
-from assignors.protocol.topics import TOPIC_KINDS, Topics, murmur2, partition_for
+from levelwind.assignors.protocol.topics import TOPIC_KINDS, Topics, murmur2, partition_for
 
 
 @pytest.mark.parametrize(

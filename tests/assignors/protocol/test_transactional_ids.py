@@ -3,7 +3,7 @@
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from assignors.protocol import transactional_ids as ids
+from levelwind.assignors.protocol import transactional_ids as ids
 
 # Names of which one can continue another, as a group's does with a slash in it.
 name = st.text(alphabet="a/%2Fb.", min_size=1, max_size=4) | st.text(min_size=1, max_size=4)

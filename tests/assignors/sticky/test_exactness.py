@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from ortools.graph.python.min_cost_flow import SimpleMinCostFlow
 
-from assignors.problem.assignment import NOBODY
-from assignors.problem.group import Group
-from assignors.problem.inputs import Member, Topic
-from assignors.problem.locality import rack_remote_at
-from assignors.sticky import kept_claims, sticky_strategy
+from levelwind.assignors.problem.assignment import NOBODY
+from levelwind.assignors.problem.group import Group
+from levelwind.assignors.problem.inputs import Member, Topic
+from levelwind.assignors.problem.locality import rack_remote_at
+from levelwind.assignors.sticky import kept_claims, sticky_strategy
 from levelwind_testing.groups.random_groups import ProblemShape, seeded_problem
 
 # A partition that joins k others at a member costs (2k + 1) * REMOTE_COST² besides.

@@ -1,12 +1,12 @@
 import numpy as np
 from hypothesis import given
 
-from assignors.problem.group import Group
-from assignors.problem.inputs import Member, Topic
-from assignors.problem.locality import rack_remote_at
-from assignors.sticky import kept_claims
-from assignors.sticky.fill import deal_rack_local, fill_least_loaded
-from assignors.sticky.transfer_graph import TransferGraph
+from levelwind.assignors.problem.group import Group
+from levelwind.assignors.problem.inputs import Member, Topic
+from levelwind.assignors.problem.locality import rack_remote_at
+from levelwind.assignors.sticky import kept_claims
+from levelwind.assignors.sticky.fill import deal_rack_local, fill_least_loaded
+from levelwind.assignors.sticky.transfer_graph import TransferGraph
 from levelwind_testing.groups.random_groups import ProblemShape, problems
 
 

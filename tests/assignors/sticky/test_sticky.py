@@ -4,10 +4,10 @@ from functools import partial
 import pytest
 from hypothesis import given
 
-from assignors.problem.group import Group
-from assignors.problem.inputs import Member, Topic
-from assignors.problem.score import score
-from assignors.sticky import sticky_strategy
+from levelwind.assignors.problem.group import Group
+from levelwind.assignors.problem.inputs import Member, Topic
+from levelwind.assignors.problem.score import score
+from levelwind.assignors.sticky import sticky_strategy
 from levelwind_testing.groups.examples import (
     BLOG_MEMBERS,
     BLOG_TOPICS,

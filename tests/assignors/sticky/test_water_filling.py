@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from assignors.sticky.water_filling import water_fill, water_fill_order
+from levelwind.assignors.sticky.water_filling import water_fill, water_fill_order
 
 
 @pytest.mark.parametrize(

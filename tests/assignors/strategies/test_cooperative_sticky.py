@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from assignors.problem.group import Group
-from assignors.problem.inputs import Member, Topic
-from assignors.problem.validity import violations
-from assignors.strategies.cooperative_sticky import cooperative_sticky_strategy
+from levelwind.assignors.problem.group import Group
+from levelwind.assignors.problem.inputs import Member, Topic
+from levelwind.assignors.problem.validity import violations
+from levelwind.assignors.strategies.cooperative_sticky import cooperative_sticky_strategy
 from levelwind_testing.examples import examples
 from levelwind_testing.groups.random_groups import problems
 

@@ -1,7 +1,7 @@
 from hypothesis import given
 
-from assignors.problem.inputs import Member
-from assignors.strategies.failover import failover_strategy
+from levelwind.assignors.problem.inputs import Member
+from levelwind.assignors.strategies.failover import failover_strategy
 from levelwind_testing.groups.examples import BLOG_TOPICS, planned_names
 from levelwind_testing.groups.random_groups import problems
 

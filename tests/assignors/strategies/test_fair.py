@@ -1,10 +1,10 @@
 import numpy as np
 from hypothesis import given
 
-from assignors.problem.group import Group
-from assignors.problem.inputs import Member, Topic
-from assignors.problem.score import score
-from assignors.strategies.fair import fair_strategy
+from levelwind.assignors.problem.group import Group
+from levelwind.assignors.problem.inputs import Member, Topic
+from levelwind.assignors.problem.score import score
+from levelwind.assignors.strategies.fair import fair_strategy
 from levelwind_testing.groups.examples import KIP_49_MEMBERS, KIP_49_TOPICS
 from levelwind_testing.groups.random_groups import problems
 

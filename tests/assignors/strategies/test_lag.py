@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from assignors.problem.group import Group
-from assignors.problem.inputs import Member, Topic
-from assignors.strategies import lag as module
-from assignors.strategies.lag import lag_strategy
+from levelwind.assignors.problem.group import Group
+from levelwind.assignors.problem.inputs import Member, Topic
+from levelwind.assignors.strategies import lag as module
+from levelwind.assignors.strategies.lag import lag_strategy
 from levelwind_testing.groups.examples import KAFKA_5337_TOPICS, TWO_MEMBERS, planned_names
 from levelwind_testing.groups.random_groups import ProblemShape, problems
 

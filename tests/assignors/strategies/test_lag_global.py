@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assignors.problem.assignment import Assignment
-from assignors.problem.drain import sum_by_member
-from assignors.problem.group import Group
-from assignors.problem.inputs import Member, Topic
-from assignors.problem.score import score
-from assignors.problem.validity import violations
-from assignors.sticky import kept_claims
-from assignors.strategies.lag_global import _LagPlacement, lag_global_strategy
+from levelwind.assignors.problem.assignment import Assignment
+from levelwind.assignors.problem.drain import sum_by_member
+from levelwind.assignors.problem.group import Group
+from levelwind.assignors.problem.inputs import Member, Topic
+from levelwind.assignors.problem.score import score
+from levelwind.assignors.problem.validity import violations
+from levelwind.assignors.sticky import kept_claims
+from levelwind.assignors.strategies.lag_global import _LagPlacement, lag_global_strategy
 from levelwind_testing.groups.examples import KAFKA_5337_TOPICS, TWO_MEMBERS, planned_names
 from levelwind_testing.groups.random_groups import ProblemShape, problems
 

@@ -1,7 +1,7 @@
 from functools import partial
 
-from assignors.problem.inputs import Member, Topic
-from assignors.strategies.range import range_strategy
+from levelwind.assignors.problem.inputs import Member, Topic
+from levelwind.assignors.strategies.range import range_strategy
 from levelwind_testing.groups.examples import (
     BLOG_MEMBERS,
     BLOG_TOPICS,

@@ -1,6 +1,6 @@
-from assignors.problem.group import Group
-from assignors.problem.inputs import Member, Topic
-from assignors.strategies.server_range import server_range_strategy
+from levelwind.assignors.problem.group import Group
+from levelwind.assignors.problem.inputs import Member, Topic
+from levelwind.assignors.strategies.server_range import server_range_strategy
 
 
 def test_racks_change_nothing():

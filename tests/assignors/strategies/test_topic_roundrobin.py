@@ -2,8 +2,8 @@ from functools import partial
 
 from hypothesis import given
 
-from assignors.problem.inputs import Member, Topic
-from assignors.strategies.topic_roundrobin import topic_roundrobin_strategy
+from levelwind.assignors.problem.inputs import Member, Topic
+from levelwind.assignors.strategies.topic_roundrobin import topic_roundrobin_strategy
 from levelwind_testing.groups.examples import KIP_874_TOPICS, TWO_MEMBERS, planned_names
 from levelwind_testing.groups.random_groups import problems
 

@@ -1,7 +1,7 @@
 from functools import partial
 
-from assignors.problem.inputs import Member, Topic
-from assignors.strategies.uniform import uniform_strategy
+from levelwind.assignors.problem.inputs import Member, Topic
+from levelwind.assignors.strategies.uniform import uniform_strategy
 from levelwind_testing.groups.examples import planned_names
 
 planned = partial(planned_names, uniform_strategy)

@@ -1,6 +1,6 @@
 import pytest
 
-from assignors.strategies.vote import InconsistentGroupProtocolError, elect_strategy
+from levelwind.assignors.strategies.vote import InconsistentGroupProtocolError, elect_strategy
 
 
 def test_the_common_strategy_that_most_prefer_is_chosen():

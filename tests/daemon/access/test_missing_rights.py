@@ -6,14 +6,14 @@ import queue
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from assignors.protocol.topics import Topics
-from daemon.access.rights_check import require_rights
-from daemon.access.role_rights import daemon_rights, operator_rights
-from daemon.errors import ClusterUnavailableError
-from daemon.kafka.lead_group import LeadGroup
-from daemon.kafka.publisher import Publisher
-from daemon.kafka.topic_setup import ensure_offsets_topic, ensure_topics
-from daemon.kafka.topic_specs import TopicSettings
+from levelwind.assignors.protocol.topics import Topics
+from levelwind.daemon.access.rights_check import require_rights
+from levelwind.daemon.access.role_rights import daemon_rights, operator_rights
+from levelwind.daemon.errors import ClusterUnavailableError
+from levelwind.daemon.kafka.lead_group import LeadGroup
+from levelwind.daemon.kafka.publisher import Publisher
+from levelwind.daemon.kafka.topic_setup import ensure_offsets_topic, ensure_topics
+from levelwind.daemon.kafka.topic_specs import TopicSettings
 from levelwind_testing.security.printed_rights import grant, printed, revoke
 from levelwind_testing.security.secure_brokers import secure_brokers
 

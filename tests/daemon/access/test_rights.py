@@ -6,8 +6,8 @@ import shlex
 import pytest
 from click.testing import CliRunner
 
-from assignors.protocol.topics import Topics
-from daemon.access.role_rights import (
+from levelwind.assignors.protocol.topics import Topics
+from levelwind.daemon.access.role_rights import (
     Operation,
     Resource,
     Right,
@@ -17,8 +17,8 @@ from daemon.access.role_rights import (
     missing,
     pipeline_rights,
 )
-from daemon.cli.main import main
-from daemon.errors import ConfigurationError
+from levelwind.daemon.cli.main import main
+from levelwind.daemon.errors import ConfigurationError
 
 
 def acls(*arguments):

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from daemon.api import wire_models as models
-from daemon.inspection.group_rows import partition_rows
+from levelwind.daemon.api import wire_models as models
+from levelwind.daemon.inspection.group_rows import partition_rows
 from levelwind_testing.page.served_page import LEADER
 
 GROUPS = (

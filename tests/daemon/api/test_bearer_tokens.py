@@ -2,8 +2,8 @@
 
 import pytest
 
-from daemon.api.access.bearer_tokens import TokenFile
-from daemon.errors import ConfigurationError
+from levelwind.daemon.api.access.bearer_tokens import TokenFile
+from levelwind.daemon.errors import ConfigurationError
 
 FIRST = "first-token-of-the-file"
 SECOND = "second-token-of-the-file"

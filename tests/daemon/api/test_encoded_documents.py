@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daemon.api.views.encoded_documents import EncodedDocuments, encoded
+from levelwind.daemon.api.views.encoded_documents import EncodedDocuments, encoded
 
 LEAVES = st.none() | st.booleans() | st.integers() | st.text() | st.floats(allow_nan=False)
 VALUES = st.recursive(

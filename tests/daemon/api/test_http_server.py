@@ -10,13 +10,13 @@ from urllib.error import URLError
 
 import pytest
 
-from daemon.api.access import certificate_file
-from daemon.api.access.guards import CONTENT_SECURITY_POLICY, LARGEST_BODY_BYTES
-from daemon.api.http_server import HttpServer
-from daemon.config.http_section import HttpSection
-from daemon.config.settings import Settings
-from daemon.errors import ConfigurationError
-from daemon.service.metrics import Metrics
+from levelwind.daemon.api.access import certificate_file
+from levelwind.daemon.api.access.guards import CONTENT_SECURITY_POLICY, LARGEST_BODY_BYTES
+from levelwind.daemon.api.http_server import HttpServer
+from levelwind.daemon.config.http_section import HttpSection
+from levelwind.daemon.config.settings import Settings
+from levelwind.daemon.errors import ConfigurationError
+from levelwind.daemon.service.metrics import Metrics
 from levelwind_testing.page.api_client import TOKEN, ApiClient, wait_until_served
 from levelwind_testing.page.scripted_groups import ScriptedGroup, ScriptedInstallation
 from levelwind_testing.page.served_page import ServedPage
@@ -70,7 +70,7 @@ def test_the_default_address_makes_way_for_another_process(monkeypatch):
         busy = f"127.0.0.1:{taken.getsockname()[1]}"
         with pytest.raises(ConfigurationError, match="cannot listen on"):
             start(listen=busy)
-        monkeypatch.setattr("daemon.api.http_server.DEFAULT_LISTEN", busy)
+        monkeypatch.setattr("levelwind.daemon.api.http_server.DEFAULT_LISTEN", busy)
         server = start(listen=busy)
         assert server.address != busy
         server.close()
@@ -116,7 +116,7 @@ def test_a_renewed_certificate_serves_new_connections_and_a_broken_one_none(
     tmp_path, log, monkeypatch
 ):
     monkeypatch.setattr(certificate_file, "log", log)
-    monkeypatch.setattr("daemon.api.http_server.INTERVAL_SECONDS", 0.05)
+    monkeypatch.setattr("levelwind.daemon.api.http_server.INTERVAL_SECONDS", 0.05)
     pem, first = certificate(tmp_path, "first")
     renewed, second = certificate(tmp_path, "second")
     broken = tmp_path / "broken.pem"
@@ -198,7 +198,7 @@ def test_an_open_stream_ends_with_the_server_in_good_order(caplog):
 def test_streams_are_counted_and_bounded(served, client, monkeypatch, eventually):
     streams = served.server._streams
     eventually(lambda: streams.open == 0)
-    monkeypatch.setattr("daemon.api.event_stream.MOST_STREAMS", 1)
+    monkeypatch.setattr("levelwind.daemon.api.event_stream.MOST_STREAMS", 1)
     with closing(_events(served)) as events:
         next(events)
         refused = client.get("/api/v1/events")

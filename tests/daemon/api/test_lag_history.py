@@ -1,6 +1,6 @@
 """The history of lag: a ring for each group, with gaps where nothing was measured."""
 
-from daemon.api.views.lag_history import LagHistory, LagPoint
+from levelwind.daemon.api.views.lag_history import LagHistory, LagPoint
 
 
 def test_the_oldest_point_is_overwritten():

@@ -4,11 +4,11 @@ import threading
 
 import pytest
 
-from assignors.protocol.records import Tombstone, encode
-from assignors.protocol.unread_lag import UnreadLag
-from daemon.api.views.live_view import LiveView
-from daemon.api.views.record_tap import RecordTap
-from daemon.kafka.topic_reader import ConsumedRecord, UnreadMessage
+from levelwind.assignors.protocol.records import Tombstone, encode
+from levelwind.assignors.protocol.unread_lag import UnreadLag
+from levelwind.daemon.api.views.live_view import LiveView
+from levelwind.daemon.api.views.record_tap import RecordTap
+from levelwind.daemon.kafka.topic_reader import ConsumedRecord, UnreadMessage
 from levelwind_testing import records
 
 
@@ -51,7 +51,7 @@ def test_the_reader_never_waits_for_the_view(tap, view, monkeypatch):
         assert finish.wait(60)
         return {}
 
-    monkeypatch.setattr("daemon.api.views.live_view.group_summary", compute)
+    monkeypatch.setattr("levelwind.daemon.api.views.live_view.group_summary", compute)
     tap.on_record(read("lag", records.lag(1)))
     view.refresh()
     thread = threading.Thread(target=view.summary, args=("g",), daemon=True)

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from assignors.protocol.records import NO_SUBJECT, LeverRecord, Tombstone
-from daemon.api import order_models as models
-from daemon.api.views.decision_log import DecisionLog
-from daemon.decisions.encoding import entry_parts
+from levelwind.assignors.protocol.records import NO_SUBJECT, LeverRecord, Tombstone
+from levelwind.daemon.api import order_models as models
+from levelwind.daemon.api.views.decision_log import DecisionLog
+from levelwind.daemon.decisions.encoding import entry_parts
 from levelwind_testing.page.api_client import TOKEN, ApiClient, wait_until_served
 from levelwind_testing.page.scripted_decisions import scripted_decisions
 from levelwind_testing.page.scripted_groups import START_MS, ScriptedGroup, ScriptedInstallation

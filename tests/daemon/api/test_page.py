@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from assignors.protocol.records import NO_SUBJECT, LeverRecord, Tombstone
+from levelwind.assignors.protocol.records import NO_SUBJECT, LeverRecord, Tombstone
 from levelwind_testing.page.api_client import TOKEN
 from levelwind_testing.page.page_browser import NoBrowserError, open_browser
 from levelwind_testing.page.scripted_decisions import scripted_decisions

@@ -5,9 +5,9 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from daemon.cli.main import COMMANDS, main
-from daemon.cli.options import read_settings
-from daemon.inspection.group_view import GroupView
+from levelwind.daemon.cli.main import COMMANDS, main
+from levelwind.daemon.cli.options import read_settings
+from levelwind.daemon.inspection.group_view import GroupView
 
 
 def levelwind(*arguments, stdin=None):
@@ -62,7 +62,7 @@ def test_a_wrong_setting_ends_a_command_with_2_and_the_nearest_that_is_right():
 @pytest.mark.parametrize("members", [(), ("a",)])
 def test_groups_says_so_where_the_pipeline_has_published_no_lag_yet(monkeypatch, form, members):
     views = {"g": GroupView("g", members=dict.fromkeys(members))} if members else {}
-    monkeypatch.setattr("daemon.inspection.show.read_views", lambda _: views)
+    monkeypatch.setattr("levelwind.daemon.inspection.show.read_views", lambda _: views)
     result = levelwind("groups", "--format", form)
     assert result.exit_code == 0
     assert "levelwind.lag holds no lag yet: the pipeline has published nothing" in result.stderr

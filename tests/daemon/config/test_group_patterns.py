@@ -2,8 +2,8 @@
 
 import pytest
 
-from daemon.config.settings import load
-from daemon.errors import ConfigurationError
+from levelwind.daemon.config.settings import load
+from levelwind.daemon.errors import ConfigurationError
 
 
 def settings(tmp_path, text):

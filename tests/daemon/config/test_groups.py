@@ -1,8 +1,8 @@
 import pytest
 
-from daemon.config.settings import load
-from daemon.control.settings import EVERY
-from daemon.errors import ConfigurationError
+from levelwind.daemon.config.settings import load
+from levelwind.daemon.control.settings import EVERY
+from levelwind.daemon.errors import ConfigurationError
 
 OPTIONS = """
 [groups."a.b"]

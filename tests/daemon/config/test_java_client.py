@@ -2,9 +2,9 @@
 
 import pytest
 
-from daemon.config.java_client import java_security
-from daemon.config.settings import load
-from daemon.errors import ConfigurationError
+from levelwind.daemon.config.java_client import java_security
+from levelwind.daemon.config.settings import load
+from levelwind.daemon.errors import ConfigurationError
 
 
 def test_without_security_nothing_is_derived():

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from daemon.config import reference
-from daemon.config.settings import Settings
+from levelwind.daemon.config import reference
+from levelwind.daemon.config.settings import Settings
 
 PAGE = Path(__file__).parents[3] / "docs" / "configuration.md"
 SETTINGS = {setting.path: setting for setting in reference.settings_of(Settings)}

@@ -1,8 +1,8 @@
 import pytest
 
-from daemon.config.settings import PipelineSection, Settings, load
-from daemon.control.settings import Cause
-from daemon.errors import ConfigurationError
+from levelwind.daemon.config.settings import PipelineSection, Settings, load
+from levelwind.daemon.control.settings import Cause
+from levelwind.daemon.errors import ConfigurationError
 
 
 def refused(overrides=None, path=None):

@@ -5,10 +5,10 @@ import signal
 
 import pytest
 
-from daemon.config import settings_reload
-from daemon.config.settings import load
-from daemon.config.settings_reload import SettingsReload, reload_on_signal
-from daemon.errors import ConfigurationError
+from levelwind.daemon.config import settings_reload
+from levelwind.daemon.config.settings import load
+from levelwind.daemon.config.settings_reload import SettingsReload, reload_on_signal
+from levelwind.daemon.errors import ConfigurationError
 
 
 @pytest.fixture

@@ -5,9 +5,9 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from daemon.cli.main import main
-from daemon.config.settings import load
-from daemon.config.shown import reloaded, shown_settings
+from levelwind.daemon.cli.main import main
+from levelwind.daemon.config.settings import load
+from levelwind.daemon.config.shown import reloaded, shown_settings
 
 
 def rows(*arguments):

@@ -1,6 +1,6 @@
 """Members that change their capacity or priority while they run."""
 
-from assignors.protocol.records import Tombstone
+from levelwind.assignors.protocol.records import Tombstone
 from levelwind_testing.control.play import Play
 from levelwind_testing.records import lag, member, topic
 

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from assignors.protocol import partition_ranges as ranges
-from assignors.protocol.records import (
+from levelwind.assignors.protocol import partition_ranges as ranges
+from levelwind.assignors.protocol.records import (
     GroupRecord,
     MemberAssignment,
     PlannedRacks,
@@ -14,8 +14,8 @@ from assignors.protocol.records import (
     RacksEvidence,
     Tombstone,
 )
-from daemon.config.settings import load
-from daemon.control.settings import Cause, ControlSettings, CooldownSettings, PlanSettings
+from levelwind.daemon.config.settings import load
+from levelwind.daemon.control.settings import Cause, ControlSettings, CooldownSettings, PlanSettings
 from levelwind_testing.control.play import SETTINGS, TIMERS, Play
 from levelwind_testing.records import (
     lag,

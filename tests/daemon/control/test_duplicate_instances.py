@@ -1,7 +1,7 @@
 """Transcripts of one instance name with several lives: processes that alternate, or that die."""
 
-from assignors.handover.ledger import Incarnation
-from assignors.protocol.records import Tombstone
+from levelwind.assignors.handover.ledger import Incarnation
+from levelwind.assignors.protocol.records import Tombstone
 from levelwind_testing.control.play import TIMERS, Play
 from levelwind_testing.records import member, topic
 

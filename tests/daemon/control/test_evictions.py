@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from assignors.handover.ledger import Incarnation
-from assignors.protocol import partition_ranges as ranges
-from assignors.protocol.records import MemberAssignment, Tombstone
-from daemon.control.controller import CommitsFenced
+from levelwind.assignors.handover.ledger import Incarnation
+from levelwind.assignors.protocol import partition_ranges as ranges
+from levelwind.assignors.protocol.records import MemberAssignment, Tombstone
+from levelwind.daemon.control.controller import CommitsFenced
 from levelwind_testing.control.play import TIMERS, Play
 from levelwind_testing.records import member, topic
 

@@ -2,7 +2,10 @@
 
 import pytest
 
-from daemon.control.membership.existing_partitions import UNKNOWN_PARTITIONS, existing_only
+from levelwind.daemon.control.membership.existing_partitions import (
+    UNKNOWN_PARTITIONS,
+    existing_only,
+)
 from levelwind_testing.records import member, topic
 
 TOPICS = {"t": topic()}  # of four partitions

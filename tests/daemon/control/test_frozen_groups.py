@@ -1,6 +1,6 @@
 """Transcripts of frozen groups: they wait for those who froze them, and for nobody else."""
 
-from assignors.protocol import partition_ranges as ranges
+from levelwind.assignors.protocol import partition_ranges as ranges
 from levelwind_testing.control.play import TIMERS, Play
 from levelwind_testing.records import member, topic
 

@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from assignors.protocol import partition_ranges as ranges
-from assignors.protocol.records import MemberAssignment, Nack
+from levelwind.assignors.protocol import partition_ranges as ranges
+from levelwind.assignors.protocol.records import MemberAssignment, Nack
 from levelwind_testing.control.play import TIMERS, Play
 from levelwind_testing.records import member, topic
 

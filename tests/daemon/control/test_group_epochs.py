@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from assignors.protocol.records import GroupRecord, MemberAssignment, Tombstone
+from levelwind.assignors.protocol.records import GroupRecord, MemberAssignment, Tombstone
 from levelwind_testing.control.play import TIMERS, Play
 from levelwind_testing.records import member, request, topic
 

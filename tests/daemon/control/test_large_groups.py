@@ -2,7 +2,7 @@
 
 import pytest
 
-from assignors.protocol.records import (
+from levelwind.assignors.protocol.records import (
     GroupRecord,
     GroupShard,
     Tombstone,
@@ -10,7 +10,7 @@ from assignors.protocol.records import (
     decode,
     encode,
 )
-from assignors.protocol.records.reassembly import Reassembly
+from levelwind.assignors.protocol.records.reassembly import Reassembly
 from levelwind_testing.control.play import Play
 from levelwind_testing.records import member, topic
 

@@ -5,9 +5,9 @@ from unittest.mock import patch
 
 import pytest
 
-from assignors.handover.holding import Holding
-from assignors.protocol.records import MemberAssignment
-from daemon.control.controller import (
+from levelwind.assignors.handover.holding import Holding
+from levelwind.assignors.protocol.records import MemberAssignment
+from levelwind.daemon.control.controller import (
     Clock,
     Publish,
     RecordReceived,

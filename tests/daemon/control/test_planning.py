@@ -4,8 +4,8 @@ from types import MappingProxyType
 
 import pytest
 
-from daemon.control.planning import build_problem, compute_plan
-from daemon.control.settings import Cause, PlanSettings
+from levelwind.daemon.control.planning import build_problem, compute_plan
+from levelwind.daemon.control.settings import Cause, PlanSettings
 from levelwind_testing.records import lag, member, topic
 
 NOTHING = MappingProxyType({})

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from assignors.problem.score import Score
-from daemon.control.gain.waiting import WaitingFigures
-from daemon.control.policy import Objection, PolicyState, Proposal, Situation
-from daemon.control.settings import Cause, ControlSettings, CooldownSettings
+from levelwind.assignors.problem.score import Score
+from levelwind.daemon.control.gain.waiting import WaitingFigures
+from levelwind.daemon.control.policy import Objection, PolicyState, Proposal, Situation
+from levelwind.daemon.control.settings import Cause, ControlSettings, CooldownSettings
 
 COOLDOWN = CooldownSettings(duration=60.0, max_duration=1800.0)
 SETTINGS = ControlSettings(settle=1.0, settle_max=5.0, min_gain=0.1, cooldown=COOLDOWN)

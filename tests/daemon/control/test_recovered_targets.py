@@ -2,7 +2,7 @@
 
 import pytest
 
-from assignors.protocol import partition_ranges as ranges
+from levelwind.assignors.protocol import partition_ranges as ranges
 from levelwind_testing.control.play import TIMERS, Play
 from levelwind_testing.records import member, topic
 

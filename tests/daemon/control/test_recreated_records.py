@@ -1,7 +1,7 @@
 """Transcripts of levelwind's topics that are made anew while the members live on."""
 
-from assignors.protocol import partition_ranges as ranges
-from assignors.protocol.records import MemberAssignment, PlannerRecord
+from levelwind.assignors.protocol import partition_ranges as ranges
+from levelwind.assignors.protocol.records import MemberAssignment, PlannerRecord
 from levelwind_testing.control.play import TIMERS, Play
 from levelwind_testing.records import member, topic
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from assignors.protocol.records import Tombstone
+from levelwind.assignors.protocol.records import Tombstone
 from levelwind_testing.control.play import TIMERS, Play
 from levelwind_testing.records import member, topic
 

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from assignors.protocol.records import GroupRecord
-from daemon.control.settings import Cause, CooldownSettings
+from levelwind.assignors.protocol.records import GroupRecord
+from levelwind.daemon.control.settings import Cause, CooldownSettings
 from levelwind_testing.control.play import SETTINGS, Play
 from levelwind_testing.records import lag, member, skew_trigger, topic
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from assignors.protocol.records import MemberAssignment
+from levelwind.assignors.protocol.records import MemberAssignment
 from levelwind_testing.control.play import TIMERS, Play
 from levelwind_testing.records import member, topic
 

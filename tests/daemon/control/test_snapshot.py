@@ -6,12 +6,12 @@ import pytest
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from assignors.protocol import partition_ranges as ranges
-from assignors.protocol.records import Tombstone
-from daemon.control.settings import CooldownSettings
-from daemon.control.snapshot import current_lags, group_lag, known_speeds
-from daemon.inspection.group_view import GroupViews
-from daemon.service.metrics import Metrics
+from levelwind.assignors.protocol import partition_ranges as ranges
+from levelwind.assignors.protocol.records import Tombstone
+from levelwind.daemon.control.settings import CooldownSettings
+from levelwind.daemon.control.snapshot import current_lags, group_lag, known_speeds
+from levelwind.daemon.inspection.group_view import GroupViews
+from levelwind.daemon.service.metrics import Metrics
 from levelwind_testing.control.play import SETTINGS, Play
 from levelwind_testing.records import lag, member, skew_trigger, topic
 

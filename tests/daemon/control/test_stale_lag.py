@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from daemon.control.settings import CooldownSettings
+from levelwind.daemon.control.settings import CooldownSettings
 from levelwind_testing.control.play import SETTINGS, Play
 from levelwind_testing.records import lag, member, request, skew_trigger, topic
 

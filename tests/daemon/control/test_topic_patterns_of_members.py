@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from assignors.protocol import partition_ranges as ranges
-from assignors.protocol.records import GroupRecord, MemberAssignment, Tombstone
-from daemon.control.membership.subscribed_patterns import SubscribedPatterns
+from levelwind.assignors.protocol import partition_ranges as ranges
+from levelwind.assignors.protocol.records import GroupRecord, MemberAssignment, Tombstone
+from levelwind.daemon.control.membership.subscribed_patterns import SubscribedPatterns
 from levelwind_testing.control.play import Play
 from levelwind_testing.records import member, topic
 

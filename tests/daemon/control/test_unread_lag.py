@@ -1,10 +1,10 @@
 """Samples of lag that are left unread until a decision needs them."""
 
-from assignors.protocol.records import Tombstone, encode
-from assignors.protocol.unread_lag import UnreadLag
-from daemon.control.context import Clock
-from daemon.control.group_records import newest_lags
-from daemon.control.schedule.plan_backlog import need_of
+from levelwind.assignors.protocol.records import Tombstone, encode
+from levelwind.assignors.protocol.unread_lag import UnreadLag
+from levelwind.daemon.control.context import Clock
+from levelwind.daemon.control.group_records import newest_lags
+from levelwind.daemon.control.schedule.plan_backlog import need_of
 from levelwind_testing.control.play import Play
 from levelwind_testing.records import lag, member, request, topic
 

@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from daemon.config.settings import load
-from daemon.decisions import reading
-from daemon.decisions.encoding import DecisionEntry
-from daemon.decisions.reading import find_decision, newest
+from levelwind.daemon.config.settings import load
+from levelwind.daemon.decisions import reading
+from levelwind.daemon.decisions.encoding import DecisionEntry
+from levelwind.daemon.decisions.reading import find_decision, newest
 
 
 def entry(at, name="x", group="g"):

@@ -6,16 +6,16 @@ from random import Random
 
 import pytest
 
-from assignors.optimal.model import work_budget
-from assignors.protocol import partition_ranges as ranges
-from assignors.protocol.records import DecisionPart, decode, encode
-from assignors.registry import STRATEGIES
-from daemon.control.audit.plan_inputs import PlanInputs
-from daemon.control.settings import PlanSettings
-from daemon.decisions import encoding
-from daemon.decisions.encoding import assemble, parts
-from daemon.decisions.replay import replay
-from daemon.errors import NotFoundError
+from levelwind.assignors.optimal.model import work_budget
+from levelwind.assignors.protocol import partition_ranges as ranges
+from levelwind.assignors.protocol.records import DecisionPart, decode, encode
+from levelwind.assignors.registry import STRATEGIES
+from levelwind.daemon.control.audit.plan_inputs import PlanInputs
+from levelwind.daemon.control.settings import PlanSettings
+from levelwind.daemon.decisions import encoding
+from levelwind.daemon.decisions.encoding import assemble, parts
+from levelwind.daemon.decisions.replay import replay
+from levelwind.daemon.errors import NotFoundError
 from levelwind_testing.control.play import Play
 from levelwind_testing.records import lag, member, racks_trigger, request, skew_trigger, topic
 
@@ -129,7 +129,7 @@ def test_a_plan_whose_cuts_were_not_recorded_says_that_nothing_can_repeat_it():
 
 def test_recorded_inputs_are_a_problem_that_assign_solves():
     entry = recorded(next(draft for draft in drafts_of() if draft.plan is not None))
-    from assignors.json_problems import solve_lines  # noqa: PLC0415 - here alone
+    from levelwind.assignors.json_problems import solve_lines  # noqa: PLC0415 - here alone
 
     (answer,) = map(json.loads, solve_lines([json.dumps(entry.body["inputs"])]))
     assert "error" not in answer

@@ -2,15 +2,15 @@
 
 import time
 
-from daemon.demo.demo_workers import (
+from levelwind.daemon.demo.demo_workers import (
     DELAY_WINDOW_SECONDS,
     KafkaWorker,
     ManagedWorker,
     kafka_workers,
     managed_workers,
 )
-from daemon.demo.workload import Traffic
-from daemon.wall_clock import now_ms
+from levelwind.daemon.demo.workload import Traffic
+from levelwind.daemon.wall_clock import now_ms
 
 CLIENT = {"bootstrap.servers": "127.0.0.1:1"}
 

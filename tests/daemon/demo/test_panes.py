@@ -6,9 +6,9 @@ import json
 import pytest
 from rich.console import Console
 
-from daemon.demo.narrator import Narrator
-from daemon.demo.panes import Pane, member_lags, p99_delay, panes_line, panes_side_by_side
-from daemon.demo.workload import TOPICS, hot_partitions
+from levelwind.daemon.demo.narrator import Narrator
+from levelwind.daemon.demo.panes import Pane, member_lags, p99_delay, panes_line, panes_side_by_side
+from levelwind.daemon.demo.workload import TOPICS, hot_partitions
 
 KAFKA = Pane(
     title="cooperative-sticky",

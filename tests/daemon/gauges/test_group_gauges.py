@@ -2,10 +2,10 @@
 
 import pytest
 
-from assignors.protocol.records import Tombstone
-from daemon.control.settings import ScalingSettings
-from daemon.gauges.group_families import families
-from daemon.gauges.group_gauges import GroupGauges
+from levelwind.assignors.protocol.records import Tombstone
+from levelwind.daemon.control.settings import ScalingSettings
+from levelwind.daemon.gauges.group_families import families
+from levelwind.daemon.gauges.group_gauges import GroupGauges
 from levelwind_testing.control.two_members import two_members
 from levelwind_testing.records import lag, member
 

@@ -6,16 +6,16 @@ import pytest
 from click.testing import CliRunner
 from confluent_kafka import Producer
 
-from assignors.problem.group import Group
-from assignors.problem.inputs import Member, Topic
-from assignors.protocol.records import Rejection, decode
-from assignors.registry import STRATEGIES
-from daemon.cli.main import main
-from daemon.config.settings import load
-from daemon.control.planning import options_of
-from daemon.errors import NotFoundError
-from daemon.inspection.compare import compare_group
-from daemon.inspection.live_group import group_from_records
+from levelwind.assignors.problem.group import Group
+from levelwind.assignors.problem.inputs import Member, Topic
+from levelwind.assignors.protocol.records import Rejection, decode
+from levelwind.assignors.registry import STRATEGIES
+from levelwind.daemon.cli.main import main
+from levelwind.daemon.config.settings import load
+from levelwind.daemon.control.planning import options_of
+from levelwind.daemon.errors import NotFoundError
+from levelwind.daemon.inspection.compare import compare_group
+from levelwind.daemon.inspection.live_group import group_from_records
 
 PROBLEM = {
     "id": "KAFKA-5337",

@@ -3,17 +3,17 @@
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from assignors.protocol.records import DeadLetter, ReplayRecord
-from daemon.config.settings import load
-from daemon.errors import ClusterUnavailableError, NotFoundError
-from daemon.inspection.dead_letters import (
+from levelwind.assignors.protocol.records import DeadLetter, ReplayRecord
+from levelwind.daemon.config.settings import load
+from levelwind.daemon.errors import ClusterUnavailableError, NotFoundError
+from levelwind.daemon.inspection.dead_letters import (
     ClassifiedLetter,
     LetterVerdict,
     print_letters,
     retry,
     summary,
 )
-from daemon.kafka import record_writer
+from levelwind.daemon.kafka import record_writer
 
 
 def letter(offset, **more):

@@ -3,12 +3,12 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from assignors.problem.group import Group
-from assignors.problem.inputs import Member, Topic
-from daemon.cli.main import main
-from daemon.config.settings import load
-from daemon.control.planning import options_of
-from daemon.inspection.explain import explain_group
+from levelwind.assignors.problem.group import Group
+from levelwind.assignors.problem.inputs import Member, Topic
+from levelwind.daemon.cli.main import main
+from levelwind.daemon.config.settings import load
+from levelwind.daemon.control.planning import options_of
+from levelwind.daemon.inspection.explain import explain_group
 
 PROBLEM = {
     "id": "p",

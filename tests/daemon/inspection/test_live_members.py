@@ -1,7 +1,7 @@
 """What the brokers tell of members, and what is said where they do not."""
 
-from daemon.config.settings import load
-from daemon.inspection.live_members import described_members
+from levelwind.daemon.config.settings import load
+from levelwind.daemon.inspection.live_members import described_members
 
 
 def test_brokers_are_asked_at_the_addresses_that_all_clients_of_the_daemon_use(capfd):

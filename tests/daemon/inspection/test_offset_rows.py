@@ -10,12 +10,12 @@ import pytest
 from click.testing import CliRunner
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from assignors.protocol import partition_ranges as ranges
-from assignors.protocol.records import encode
-from daemon.cli.main import main
-from daemon.inspection.group_view import GroupViews
-from daemon.inspection.offset_rows import COLUMNS, offset_rows
-from daemon.proxy.wire.group_requests import DescribedMember
+from levelwind.assignors.protocol import partition_ranges as ranges
+from levelwind.assignors.protocol.records import encode
+from levelwind.daemon.cli.main import main
+from levelwind.daemon.inspection.group_view import GroupViews
+from levelwind.daemon.inspection.offset_rows import COLUMNS, offset_rows
+from levelwind.daemon.proxy.wire.group_requests import DescribedMember
 from levelwind_testing.kafka.consumer_groups_tool import describe_group
 from levelwind_testing.records import assignment, lag, topic
 

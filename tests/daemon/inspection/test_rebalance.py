@@ -4,11 +4,11 @@ import pytest
 from click.testing import CliRunner
 from confluent_kafka import Producer
 
-from assignors.protocol.records import OperatorRecord, encode
-from daemon.cli.main import main
-from daemon.decisions.encoding import assemble
-from daemon.kafka.topic_reader import read_to_end
-from daemon.levers import orders
+from levelwind.assignors.protocol.records import OperatorRecord, encode
+from levelwind.daemon.cli.main import main
+from levelwind.daemon.decisions.encoding import assemble
+from levelwind.daemon.kafka.topic_reader import read_to_end
+from levelwind.daemon.levers import orders
 from levelwind_testing.records import lag, member
 
 

@@ -7,11 +7,11 @@ import pytest
 from click.testing import CliRunner
 from confluent_kafka import Producer
 
-from assignors.protocol.records import encode, encode_key
-from daemon.cli.main import main
-from daemon.config.settings import load
-from daemon.inspection.record_lag import Recording, record_lag, trace_line
-from daemon.simulation.trace import read_trace
+from levelwind.assignors.protocol.records import encode, encode_key
+from levelwind.daemon.cli.main import main
+from levelwind.daemon.config.settings import load
+from levelwind.daemon.inspection.record_lag import Recording, record_lag, trace_line
+from levelwind.daemon.simulation.trace import read_trace
 from levelwind_testing import records
 
 

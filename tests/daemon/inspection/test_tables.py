@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from assignors.protocol import partition_ranges as ranges
-from assignors.protocol.records import (
+from levelwind.assignors.protocol import partition_ranges as ranges
+from levelwind.assignors.protocol.records import (
     BrokerRecord,
     MemberSpeed,
     ProxyRecord,
@@ -15,11 +15,16 @@ from assignors.protocol.records import (
     Tombstone,
     TriggerRecord,
 )
-from assignors.protocol.records.cutting import cut_assignments
-from daemon.errors import NotFoundError
-from daemon.inspection.group_rows import group_json
-from daemon.inspection.group_view import GroupViews, find_group
-from daemon.inspection.tables import describe_trigger, figure_text, print_group, print_groups
+from levelwind.assignors.protocol.records.cutting import cut_assignments
+from levelwind.daemon.errors import NotFoundError
+from levelwind.daemon.inspection.group_rows import group_json
+from levelwind.daemon.inspection.group_view import GroupViews, find_group
+from levelwind.daemon.inspection.tables import (
+    describe_trigger,
+    figure_text,
+    print_group,
+    print_groups,
+)
 from levelwind_testing import records
 
 LONG = "payments." + "settlement-" * 12 + "v2"

@@ -2,13 +2,13 @@
 
 import pytest
 
-from assignors.boot_clock import boot_seconds
-from assignors.protocol.records import CanaryRecord
-from assignors.protocol.topics import Topics
-from daemon.kafka.canary_writer import CanaryWriter
-from daemon.kafka.topic_follower import TopicFollower
-from daemon.kafka.topic_setup import ensure_topics
-from daemon.kafka.topic_specs import TopicSettings
+from levelwind.assignors.boot_clock import boot_seconds
+from levelwind.assignors.protocol.records import CanaryRecord
+from levelwind.assignors.protocol.topics import Topics
+from levelwind.daemon.kafka.canary_writer import CanaryWriter
+from levelwind.daemon.kafka.topic_follower import TopicFollower
+from levelwind.daemon.kafka.topic_setup import ensure_topics
+from levelwind.daemon.kafka.topic_specs import TopicSettings
 from levelwind_testing.kafka.failed_producer import FailedProducer
 
 pytestmark = pytest.mark.integration

@@ -5,8 +5,8 @@ import threading
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-from daemon.kafka import commit_fencer
-from daemon.kafka.commit_fencer import CommitFencer
+from levelwind.daemon.kafka import commit_fencer
+from levelwind.daemon.kafka.commit_fencer import CommitFencer
 from levelwind_testing.waiting import GENEROUS_SECONDS
 
 pytestmark = pytest.mark.integration

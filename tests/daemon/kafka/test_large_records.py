@@ -2,12 +2,12 @@
 
 import pytest
 
-from assignors.protocol.records import GroupRecord, MemberAssignment
-from assignors.protocol.records.cutting import cut
-from assignors.protocol.records.reassembly import Reassembly
-from daemon.kafka.publisher import Publisher
-from daemon.kafka.record_writer import outgoing
-from daemon.kafka.topic_reader import read_to_end
+from levelwind.assignors.protocol.records import GroupRecord, MemberAssignment
+from levelwind.assignors.protocol.records.cutting import cut
+from levelwind.assignors.protocol.records.reassembly import Reassembly
+from levelwind.daemon.kafka.publisher import Publisher
+from levelwind.daemon.kafka.record_writer import outgoing
+from levelwind.daemon.kafka.topic_reader import read_to_end
 from levelwind_testing.large_records import LARGE
 
 pytestmark = pytest.mark.integration

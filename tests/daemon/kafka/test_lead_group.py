@@ -4,10 +4,10 @@ import pytest
 from confluent_kafka import Consumer, ConsumerGroupState
 from confluent_kafka.admin import AdminClient
 
-from daemon.errors import ConfigurationError
-from daemon.kafka.lead_group import LeadGroup
-from daemon.proxy.static_leave import leave_static
-from daemon.proxy.wire.client_security import client_security
+from levelwind.daemon.errors import ConfigurationError
+from levelwind.daemon.kafka.lead_group import LeadGroup
+from levelwind.daemon.proxy.static_leave import leave_static
+from levelwind.daemon.proxy.wire.client_security import client_security
 from levelwind_testing.waiting import wait_until
 
 pytestmark = pytest.mark.integration

@@ -5,7 +5,7 @@ from concurrent.futures import Future
 
 from confluent_kafka import TopicPartition
 
-from daemon.kafka import clients
+from levelwind.daemon.kafka import clients
 
 TIMEOUT = 10.0
 

@@ -4,7 +4,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from daemon.kafka import clients
+from levelwind.daemon.kafka import clients
 
 pytestmark = pytest.mark.integration
 

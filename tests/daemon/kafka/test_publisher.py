@@ -6,13 +6,13 @@ import random
 import pytest
 from confluent_kafka import Producer
 
-from assignors.protocol.records import OperatorRecord, Tombstone, encode, encode_key
-from assignors.protocol.records.cutting import TOPIC_BYTES
-from assignors.protocol.topics import Topics
-from daemon.errors import ClusterUnavailableError, FencedError
-from daemon.kafka.publisher import Publisher, UnpublishableError
-from daemon.kafka.record_writer import OutgoingRecord
-from daemon.kafka.topic_reader import read_to_end
+from levelwind.assignors.protocol.records import OperatorRecord, Tombstone, encode, encode_key
+from levelwind.assignors.protocol.records.cutting import TOPIC_BYTES
+from levelwind.assignors.protocol.topics import Topics
+from levelwind.daemon.errors import ClusterUnavailableError, FencedError
+from levelwind.daemon.kafka.publisher import Publisher, UnpublishableError
+from levelwind.daemon.kafka.record_writer import OutgoingRecord
+from levelwind.daemon.kafka.topic_reader import read_to_end
 
 pytestmark = pytest.mark.integration
 

@@ -5,12 +5,18 @@ from dataclasses import replace
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from assignors.protocol.records import OperatorRecord, PlannerRecord, Tombstone, encode, encode_key
-from assignors.protocol.records.cutting import cut_assignments
-from assignors.protocol.topics import Topics, partition_for
-from daemon.errors import ClusterUnavailableError
-from daemon.kafka import record_writer
-from daemon.kafka.record_writer import OutgoingRecord, enqueue, outgoing, write
+from levelwind.assignors.protocol.records import (
+    OperatorRecord,
+    PlannerRecord,
+    Tombstone,
+    encode,
+    encode_key,
+)
+from levelwind.assignors.protocol.records.cutting import cut_assignments
+from levelwind.assignors.protocol.topics import Topics, partition_for
+from levelwind.daemon.errors import ClusterUnavailableError
+from levelwind.daemon.kafka import record_writer
+from levelwind.daemon.kafka.record_writer import OutgoingRecord, enqueue, outgoing, write
 from levelwind_testing import records
 
 TOPICS = Topics()

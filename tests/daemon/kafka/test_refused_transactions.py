@@ -3,11 +3,11 @@
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from assignors.protocol.topics import Topics
-from daemon.errors import ClusterUnavailableError, LevelwindError
-from daemon.kafka import publisher as module
-from daemon.kafka.publisher import Publisher, UnpublishableError
-from daemon.kafka.record_writer import OutgoingRecord
+from levelwind.assignors.protocol.topics import Topics
+from levelwind.daemon.errors import ClusterUnavailableError, LevelwindError
+from levelwind.daemon.kafka import publisher as module
+from levelwind.daemon.kafka.publisher import Publisher, UnpublishableError
+from levelwind.daemon.kafka.record_writer import OutgoingRecord
 
 RECORD = OutgoingRecord(topic="lw.assignments", key=b"k", value=b"v", partition=0)
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assignors.protocol.records import Tombstone, decode, encode
-from assignors.protocol.unread_lag import LagFigures, UnreadLag, has_plain_figures
-from daemon.kafka import repeated_records
-from daemon.kafka.repeated_records import RepeatedRecords
+from levelwind.assignors.protocol.records import Tombstone, decode, encode
+from levelwind.assignors.protocol.unread_lag import LagFigures, UnreadLag, has_plain_figures
+from levelwind.daemon.kafka import repeated_records
+from levelwind.daemon.kafka.repeated_records import RepeatedRecords
 from levelwind_testing.records import lag, member, topic
 
 FIRST = member("m0", state="active", owned={"t": (0, 1)}, rack="a", heartbeat=9)

@@ -6,11 +6,11 @@ from types import SimpleNamespace
 import pytest
 from confluent_kafka import Producer
 
-from assignors.protocol.records import OperatorRecord, PlannerRecord, encode
-from assignors.protocol.topics import Topics
-from daemon.errors import ClusterUnavailableError, NotFoundError
-from daemon.kafka.topic_follower import TopicFollower
-from daemon.kafka.topic_reader import (
+from levelwind.assignors.protocol.records import OperatorRecord, PlannerRecord, encode
+from levelwind.assignors.protocol.topics import Topics
+from levelwind.daemon.errors import ClusterUnavailableError, NotFoundError
+from levelwind.daemon.kafka.topic_follower import TopicFollower
+from levelwind.daemon.kafka.topic_reader import (
     ConsumedRecord,
     ReadProgress,
     RejectedMessage,

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 from confluent_kafka import Uuid
 
-from daemon.kafka.clients import topic_id
+from levelwind.daemon.kafka.clients import topic_id
 
 
 @pytest.mark.parametrize("forgotten", [False, True])

@@ -3,9 +3,9 @@
 import pytest
 from confluent_kafka import KafkaError
 
-from daemon.errors import ClusterUnavailableError
-from daemon.kafka import topic_reader
-from daemon.kafka.topic_reader import ReadProgress, poll_batch, read_until
+from levelwind.daemon.errors import ClusterUnavailableError
+from levelwind.daemon.kafka import topic_reader
+from levelwind.daemon.kafka.topic_reader import ReadProgress, poll_batch, read_until
 
 
 class Message:

@@ -12,10 +12,10 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from assignors.protocol.topics import TOPIC_KINDS, Topics
-from daemon.errors import ClusterUnavailableError, ConfigurationError
-from daemon.kafka.topic_setup import ensure_offsets_topic, ensure_topics
-from daemon.kafka.topic_specs import (
+from levelwind.assignors.protocol.topics import TOPIC_KINDS, Topics
+from levelwind.daemon.errors import ClusterUnavailableError, ConfigurationError
+from levelwind.daemon.kafka.topic_setup import ensure_offsets_topic, ensure_topics
+from levelwind.daemon.kafka.topic_specs import (
     Difference,
     TopicSettings,
     differences,

@@ -6,9 +6,9 @@ import pytest
 from confluent_kafka import KafkaException, Uuid
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from daemon.errors import ClusterUnavailableError
-from daemon.kafka.topic_watch import TopicWatch, topic_ids
-from deploy.cluster import Cluster
+from levelwind.daemon.errors import ClusterUnavailableError
+from levelwind.daemon.kafka.topic_watch import TopicWatch, topic_ids
+from levelwind.deploy.cluster import Cluster
 
 pytestmark = pytest.mark.integration
 

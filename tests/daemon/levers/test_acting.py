@@ -6,11 +6,11 @@ import pytest
 from click.testing import CliRunner
 from confluent_kafka import Producer
 
-from assignors.protocol.records import LeverRecord, OperatorRecord, Tombstone, encode
-from assignors.protocol.topics import partition_for
-from daemon.cli.main import main
-from daemon.decisions.encoding import parts
-from daemon.kafka.topic_reader import read_to_end
+from levelwind.assignors.protocol.records import LeverRecord, OperatorRecord, Tombstone, encode
+from levelwind.assignors.protocol.topics import partition_for
+from levelwind.daemon.cli.main import main
+from levelwind.daemon.decisions.encoding import parts
+from levelwind.daemon.kafka.topic_reader import read_to_end
 from levelwind_testing.control.play import Play
 from levelwind_testing.records import assignment, lag, member, topic
 

@@ -4,12 +4,12 @@ import json
 
 import pytest
 
-from assignors.protocol.records import LeverRecord, ProposalRecord, Tombstone
-from daemon.config.settings import load
-from daemon.errors import NotFoundError
-from daemon.levers.acting import act
-from daemon.levers.orders import Operator, OperatorOrder, OrderError
-from daemon.levers.preview import levers_in_force, preview
+from levelwind.assignors.protocol.records import LeverRecord, ProposalRecord, Tombstone
+from levelwind.daemon.config.settings import load
+from levelwind.daemon.errors import NotFoundError
+from levelwind.daemon.levers.acting import act
+from levelwind.daemon.levers.orders import Operator, OperatorOrder, OrderError
+from levelwind.daemon.levers.preview import levers_in_force, preview
 from levelwind_testing.records import assignment, lag, member, topic
 
 ME = Operator(name="me@here")

@@ -2,11 +2,11 @@
 
 import pytest
 
-from daemon.config.settings import load
-from daemon.errors import ClusterUnavailableError
-from daemon.levers import acting
-from daemon.levers.acting import act
-from daemon.levers.orders import Operator, OperatorOrder
+from levelwind.daemon.config.settings import load
+from levelwind.daemon.errors import ClusterUnavailableError
+from levelwind.daemon.levers import acting
+from levelwind.daemon.levers.acting import act
+from levelwind.daemon.levers.orders import Operator, OperatorOrder
 from levelwind_testing.records import member, topic
 
 SETTINGS = load()

@@ -4,9 +4,9 @@ from types import SimpleNamespace
 
 from confluent_kafka import KafkaError, KafkaException, Uuid
 
-from assignors.protocol.records import BrokerRecord, TopicRecord
-from daemon.kafka.clients import CALLS_AHEAD, PARTITIONS_PER_REQUEST
-from daemon.observer.cluster_probe import (
+from levelwind.assignors.protocol.records import BrokerRecord, TopicRecord
+from levelwind.daemon.kafka.clients import CALLS_AHEAD, PARTITIONS_PER_REQUEST
+from levelwind.daemon.observer.cluster_probe import (
     OFFSETS_TOPIC,
     _to_describe,
     _topic,
@@ -14,7 +14,7 @@ from daemon.observer.cluster_probe import (
     probe_cluster,
     read_offsets,
 )
-from daemon.observer.cluster_state import ClusterState, ObservedTopic, Selection
+from levelwind.daemon.observer.cluster_state import ClusterState, ObservedTopic, Selection
 
 
 def node(number):

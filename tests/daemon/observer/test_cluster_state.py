@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assignors.protocol.records import (
+from levelwind.assignors.protocol.records import (
     BrokerRecord,
     OffsetsRecord,
     Tombstone,
@@ -15,8 +15,8 @@ from assignors.protocol.records import (
     encode,
     encode_key,
 )
-from daemon.errors import ConfigurationError
-from daemon.observer.cluster_state import (
+from levelwind.daemon.errors import ConfigurationError
+from levelwind.daemon.observer.cluster_state import (
     ClusterSnapshot,
     ClusterState,
     ObservedTopic,

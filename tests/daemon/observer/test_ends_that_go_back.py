@@ -4,12 +4,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from assignors.protocol.topics import Topics
-from daemon.observer import observer as module
-from daemon.observer.cluster_probe import Offsets
-from daemon.observer.cluster_state import ClusterSnapshot, ClusterState, ObservedTopic
-from daemon.observer.observer import Observer
-from daemon.observer.settings import ObserverSettings
+from levelwind.assignors.protocol.topics import Topics
+from levelwind.daemon.observer import observer as module
+from levelwind.daemon.observer.cluster_probe import Offsets
+from levelwind.daemon.observer.cluster_state import ClusterSnapshot, ClusterState, ObservedTopic
+from levelwind.daemon.observer.observer import Observer
+from levelwind.daemon.observer.settings import ObserverSettings
 
 TOPIC = ObservedTopic(id="A" * 22, leader=(1,), replicas=((1,),), isr=((1,),))
 UNREACHABLE = {"bootstrap.servers": "127.0.0.1:1", "log_level": 0}

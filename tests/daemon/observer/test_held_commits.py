@@ -6,11 +6,16 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from assignors.protocol.topics import Topics
-from daemon.observer import held_commits
-from daemon.observer.cluster_probe import OFFSETS_TOPIC
-from daemon.observer.cluster_state import UNKNOWN
-from daemon.observer.held_commits import HELD_SECONDS, HeldCommit, HeldCommits, HeldPartition
+from levelwind.assignors.protocol.topics import Topics
+from levelwind.daemon.observer import held_commits
+from levelwind.daemon.observer.cluster_probe import OFFSETS_TOPIC
+from levelwind.daemon.observer.cluster_state import UNKNOWN
+from levelwind.daemon.observer.held_commits import (
+    HELD_SECONDS,
+    HeldCommit,
+    HeldCommits,
+    HeldPartition,
+)
 from levelwind_testing.kafka.kafka_wire import offsets_partition
 from levelwind_testing.pipeline.offsets_reference_codec import group_key
 

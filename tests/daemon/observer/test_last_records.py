@@ -3,8 +3,8 @@
 import pytest
 from confluent_kafka import Consumer, Producer
 
-from daemon.observer.cluster_state import UNKNOWN
-from daemon.observer.last_records import (
+from levelwind.daemon.observer.cluster_state import UNKNOWN
+from levelwind.daemon.observer.last_records import (
     EXAMINED,
     FEWEST_EXAMINED,
     MAX_GAPS,

@@ -5,9 +5,9 @@ from types import SimpleNamespace
 import pytest
 from confluent_kafka import KafkaError
 
-from assignors.protocol.topics import Topics
-from daemon.observer.cluster_probe import UnansweredError
-from daemon.observer.metadata_topic import MetadataTopic
+from levelwind.assignors.protocol.topics import Topics
+from levelwind.daemon.observer.cluster_probe import UnansweredError
+from levelwind.daemon.observer.metadata_topic import MetadataTopic
 from levelwind_testing.kafka.failed_producer import FailedProducer
 from levelwind_testing.records import offsets
 

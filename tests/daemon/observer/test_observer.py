@@ -20,18 +20,18 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from assignors.protocol.records import BrokerRecord, OffsetsRecord, Tombstone, TopicRecord
-from assignors.protocol.topics import Topics
-from daemon.kafka import clients
-from daemon.kafka.topic_reader import read_to_end
-from daemon.kafka.topic_setup import ensure_topics
-from daemon.kafka.topic_specs import TopicSettings
-from daemon.observer.cluster_probe import UnansweredError, read_offsets
-from daemon.observer.cluster_state import UNKNOWN
-from daemon.observer.last_records import STILL_SAMPLES
-from daemon.observer.observer import Observer
-from daemon.observer.settings import ObserverSettings
-from deploy.cluster import Cluster
+from levelwind.assignors.protocol.records import BrokerRecord, OffsetsRecord, Tombstone, TopicRecord
+from levelwind.assignors.protocol.topics import Topics
+from levelwind.daemon.kafka import clients
+from levelwind.daemon.kafka.topic_reader import read_to_end
+from levelwind.daemon.kafka.topic_setup import ensure_topics
+from levelwind.daemon.kafka.topic_specs import TopicSettings
+from levelwind.daemon.observer.cluster_probe import UnansweredError, read_offsets
+from levelwind.daemon.observer.cluster_state import UNKNOWN
+from levelwind.daemon.observer.last_records import STILL_SAMPLES
+from levelwind.daemon.observer.observer import Observer
+from levelwind.daemon.observer.settings import ObserverSettings
+from levelwind.deploy.cluster import Cluster
 from levelwind_testing.security.printed_rights import granted
 from levelwind_testing.waiting import GENEROUS_SECONDS
 

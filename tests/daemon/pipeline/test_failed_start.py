@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from daemon.config.settings import PipelineSection, Settings
-from daemon.pipeline.order import PipelineOrder
-from deploy.jars import classpath
-from streaming.spark.checkpoint import FAILED_STARTS, MARKER, MAX_FAILED_STARTS, QUERY
+from levelwind.daemon.config.settings import PipelineSection, Settings
+from levelwind.daemon.pipeline.order import PipelineOrder
+from levelwind.deploy.jars import classpath
+from levelwind.streaming.spark.checkpoint import FAILED_STARTS, MARKER, MAX_FAILED_STARTS, QUERY
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
 
@@ -39,7 +39,7 @@ def test_starts_that_fail_again_and_again_leave_the_checkpoint_as_it_is(tmp_path
     settings = Settings(bootstrap="127.0.0.1:9", state_dir=tmp_path, pipeline=section)
     order = tmp_path / "order.json"
     order.write_text(PipelineOrder(settings=settings, jars=classpath("spark")).model_dump_json())
-    command = [sys.executable, "-m", "daemon.pipeline.process", str(order)]
+    command = [sys.executable, "-m", "levelwind.daemon.pipeline.process", str(order)]
     done = subprocess.run(
         command,
         stdout=subprocess.PIPE,

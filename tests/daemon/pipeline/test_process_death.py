@@ -12,11 +12,11 @@ import pytest
 import structlog
 from structlog.testing import capture_logs
 
-from daemon.config.settings import PipelineSection, Settings
-from deploy.cluster import Cluster
+from levelwind.daemon.config.settings import PipelineSection, Settings
+from levelwind.deploy.cluster import Cluster
+from levelwind.streaming.spark.settings import WORKER_DAEMON
 from levelwind_testing.pipeline.installation import Installation, now
 from levelwind_testing.processes.supervised_pipeline import Supervised
-from streaming.spark.settings import WORKER_DAEMON
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 
@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 QUICK = {"spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"}
 # Of the workers and what forks them: the JVM's command has that module's name in a setting.
 WORKER = f"-m {WORKER_DAEMON}"
-MAIN, JVM = "daemon.pipeline.process", "SparkSubmit"
+MAIN, JVM = "levelwind.daemon.pipeline.process", "SparkSubmit"
 
 
 @pytest.fixture(scope="module")

@@ -5,12 +5,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from assignors.protocol.records import PipelineRecord
-from daemon.config.settings import Settings
-from daemon.kafka.topic_reader import ConsumedRecord, read_to_end
-from daemon.pipeline import progress_writer
-from daemon.pipeline.progress_totals import ProgressTotals
-from daemon.pipeline.progress_writer import ProgressWriter
+from levelwind.assignors.protocol.records import PipelineRecord
+from levelwind.daemon.config.settings import Settings
+from levelwind.daemon.kafka.topic_reader import ConsumedRecord, read_to_end
+from levelwind.daemon.pipeline import progress_writer
+from levelwind.daemon.pipeline.progress_totals import ProgressTotals
+from levelwind.daemon.pipeline.progress_writer import ProgressWriter
 from levelwind_testing.waiting import wait_until
 
 pytestmark = pytest.mark.integration

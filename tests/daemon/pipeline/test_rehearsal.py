@@ -5,14 +5,14 @@ import subprocess
 
 import pytest
 
-from daemon.pipeline import rehearsal
-from daemon.pipeline.process import spark_archive
-from deploy.cache import cache
-from deploy.cluster import broker_archive
-from deploy.jars import classpath
-from deploy.java import java
-from streaming.spark import session
-from streaming.spark.jvm import driver_jvm
+from levelwind.daemon.pipeline import rehearsal
+from levelwind.daemon.pipeline.process import spark_archive
+from levelwind.deploy.cache import cache
+from levelwind.deploy.cluster import broker_archive
+from levelwind.deploy.jars import classpath
+from levelwind.deploy.java import java
+from levelwind.streaming.spark import session
+from levelwind.streaming.spark.jvm import driver_jvm
 
 pytestmark = [pytest.mark.integration, pytest.mark.rare, pytest.mark.timeout(1200)]
 

@@ -6,10 +6,10 @@ import pytest
 from prometheus_client import CollectorRegistry
 from structlog.testing import capture_logs
 
-from daemon.pipeline.progress_totals import ProgressTotals
-from daemon.pipeline.remote_pipeline import RemotePipeline
-from daemon.telemetry.pipeline_metrics import PipelineMetrics
-from streaming.spark.progress import Progress
+from levelwind.daemon.pipeline.progress_totals import ProgressTotals
+from levelwind.daemon.pipeline.remote_pipeline import RemotePipeline
+from levelwind.daemon.telemetry.pipeline_metrics import PipelineMetrics
+from levelwind.streaming.spark.progress import Progress
 
 BATCH = Progress(
     batch=7,

@@ -6,12 +6,12 @@ import pytest
 import structlog
 from structlog.testing import capture_logs
 
-from daemon.pipeline.reporter import ProgressReporter
-from daemon.pipeline.supervisor import relay
-from streaming.spark import checkpoint
-from streaming.spark.checkpoint import CheckpointShape, SetAside
-from streaming.spark.progress import NothingToRead, Progress, Terminated, unread_offsets
-from streaming.spark.store.checkpoint_files import LocalFiles
+from levelwind.daemon.pipeline.reporter import ProgressReporter
+from levelwind.daemon.pipeline.supervisor import relay
+from levelwind.streaming.spark import checkpoint
+from levelwind.streaming.spark.checkpoint import CheckpointShape, SetAside
+from levelwind.streaming.spark.progress import NothingToRead, Progress, Terminated, unread_offsets
+from levelwind.streaming.spark.store.checkpoint_files import LocalFiles
 
 BATCH = Progress(
     batch=7,

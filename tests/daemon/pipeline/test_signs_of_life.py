@@ -1,12 +1,12 @@
 import pytest
 
-from daemon.pipeline.signs_of_life import (
+from levelwind.daemon.pipeline.signs_of_life import (
     FIRST_SIGN_SECONDS,
     LATEST_WATCH_SECONDS,
     ExecutorWatch,
     SignsOfLife,
 )
-from streaming.spark.failure_diagnosis import FailureCause, diagnose
+from levelwind.streaming.spark.failure_diagnosis import FailureCause, diagnose
 
 
 def started(now=0.0):

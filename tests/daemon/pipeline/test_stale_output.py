@@ -4,18 +4,18 @@ import threading
 
 import pytest
 
-from assignors.protocol.records import Tombstone, TriggerRecord
-from assignors.protocol.topics import Topics
-from daemon.errors import ClusterUnavailableError
-from daemon.kafka.topic_reader import ConsumedRecord
-from daemon.pipeline import process as pipeline_process
-from daemon.pipeline.process import verify_stale_output
-from daemon.pipeline.progress_totals import ProgressTotals
-from daemon.pipeline.stale_output import unconfirmed_keys
+from levelwind.assignors.protocol.records import Tombstone, TriggerRecord
+from levelwind.assignors.protocol.topics import Topics
+from levelwind.daemon.errors import ClusterUnavailableError
+from levelwind.daemon.kafka.topic_reader import ConsumedRecord
+from levelwind.daemon.pipeline import process as pipeline_process
+from levelwind.daemon.pipeline.process import verify_stale_output
+from levelwind.daemon.pipeline.progress_totals import ProgressTotals
+from levelwind.daemon.pipeline.stale_output import unconfirmed_keys
+from levelwind.streaming.spark import checkpoint
+from levelwind.streaming.spark.checkpoint import CheckpointShape
+from levelwind.streaming.spark.store.checkpoint_files import LocalFiles
 from levelwind_testing import records
-from streaming.spark import checkpoint
-from streaming.spark.checkpoint import CheckpointShape
-from streaming.spark.store.checkpoint_files import LocalFiles
 
 TOPICS = Topics()
 SHAPE = CheckpointShape(cluster_id="C", prefix="p")

@@ -8,11 +8,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from daemon.config.settings import PipelineSection, Settings
-from daemon.errors import PipelineFailedError
-from daemon.pipeline import process, standalone
-from daemon.pipeline.standalone import SelfWatch, Shipping, run, ship_archive
-from deploy.jars import locked
+from levelwind.daemon.config.settings import PipelineSection, Settings
+from levelwind.daemon.errors import PipelineFailedError
+from levelwind.daemon.pipeline import process, standalone
+from levelwind.daemon.pipeline.standalone import SelfWatch, Shipping, run, ship_archive
+from levelwind.deploy.jars import locked
 
 
 @pytest.fixture
@@ -43,8 +43,13 @@ def test_a_cluster_gets_the_packages_and_the_jars_from_here(started):
     (order,) = started
     shipped = spark_of(order)["spark.submit.pyFiles"]
     assert Path(shipped).name == "levelwind.zip"
-    code = "import sys; sys.path.insert(0, sys.argv[1]); import streaming.messages.packing"
-    subprocess.run([sys.executable, "-I", "-c", code, shipped], check=True)
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1]); import levelwind.streaming.messages.packing;"
+        "print(levelwind.streaming.__file__)"
+    )
+    command = [sys.executable, "-I", "-c", code, shipped]
+    found = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    assert found.startswith(shipped)
     assert order.jars == (Path("/jars/a.jar"),)
 
 
@@ -94,7 +99,7 @@ def test_an_archive_that_does_not_exist_is_named(tmp_path):
 
 
 def test_a_process_that_falls_silent_ends_itself(monkeypatch):
-    monkeypatch.setattr("daemon.pipeline.signs_of_life.FIRST_SIGN_SECONDS", 0.0)
+    monkeypatch.setattr("levelwind.daemon.pipeline.signs_of_life.FIRST_SIGN_SECONDS", 0.0)
     now, ended = [0.0], threading.Event()
     watch = SelfWatch(answer_timeout=20.0, progress_timeout=300.0, end=ended.set)
 

@@ -5,8 +5,8 @@ import pytest
 import structlog
 from structlog.testing import capture_logs
 
-from daemon.config.settings import PipelineSection, Settings
-from daemon.pipeline.supervisor import Attempts, PipelineChild, relay
+from levelwind.daemon.config.settings import PipelineSection, Settings
+from levelwind.daemon.pipeline.supervisor import Attempts, PipelineChild, relay
 from levelwind_testing.waiting import wait_until
 
 ALLOWED = Attempts(allowed=2, window=60.0)

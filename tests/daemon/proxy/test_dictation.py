@@ -6,11 +6,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assignors.clients.classic.plan_application import moves
-from assignors.clients.classic.published_plan import PlanEpoch, PublishedPlan
-from assignors.clients.group_join import Joiner, join_subscription
-from assignors.protocol.kafka.consumer_protocol import ConsumerAssignment, ConsumerSubscription
-from daemon.proxy.dictation import (
+from levelwind.assignors.clients.classic.plan_application import moves
+from levelwind.assignors.clients.classic.published_plan import PlanEpoch, PublishedPlan
+from levelwind.assignors.clients.group_join import Joiner, join_subscription
+from levelwind.assignors.protocol.kafka.consumer_protocol import (
+    ConsumerAssignment,
+    ConsumerSubscription,
+)
+from levelwind.daemon.proxy.dictation import (
     NOT_LED,
     PROTOCOLS,
     Dictation,

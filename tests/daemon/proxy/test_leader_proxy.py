@@ -9,10 +9,10 @@ import pytest
 from confluent_kafka import ConsumerGroupState, ConsumerGroupTopicPartitions, Producer
 from confluent_kafka.admin import AdminClient, NewPartitions
 
-from assignors.clients.classic.published_plan import PlanEpoch, PublishedPlan
-from assignors.protocol.records import TopicRecord
-from daemon.proxy.leader_proxy import LeaderProxy
-from daemon.proxy.settings import ProxySettings
+from levelwind.assignors.clients.classic.published_plan import PlanEpoch, PublishedPlan
+from levelwind.assignors.protocol.records import TopicRecord
+from levelwind.daemon.proxy.leader_proxy import LeaderProxy
+from levelwind.daemon.proxy.settings import ProxySettings
 from levelwind_testing.kafka.classic_members import ConfluentMember, JavaMember, KafkaPythonMember
 from levelwind_testing.kafka.console_consumer import CLIENT_ID, ConsoleConsumer
 from levelwind_testing.kafka.kafka_oracle import Kafka

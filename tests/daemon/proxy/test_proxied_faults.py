@@ -4,10 +4,10 @@ import signal
 
 import pytest
 
-from assignors.handover.timers import Timers
-from daemon.observer.cluster_probe import OFFSETS_TOPIC
-from daemon.proxy.group_link import CLIENT_ID
-from deploy.cluster import Cluster
+from levelwind.assignors.handover.timers import Timers
+from levelwind.daemon.observer.cluster_probe import OFFSETS_TOPIC
+from levelwind.daemon.proxy.group_link import CLIENT_ID
+from levelwind.deploy.cluster import Cluster
 from levelwind_testing.kafka.reassignment import lead_again
 from levelwind_testing.processes.daemon_process import timer_settings
 from levelwind_testing.processes.proxied_stage import ProxiedStage

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from assignors.clients.group_join import Joiner, join_subscription
-from assignors.protocol.kafka.consumer_protocol import ConsumerAssignment
-from daemon.proxy.proxy_machine import step
-from daemon.proxy.proxy_state import (
+from levelwind.assignors.clients.group_join import Joiner, join_subscription
+from levelwind.assignors.protocol.kafka.consumer_protocol import ConsumerAssignment
+from levelwind.daemon.proxy.proxy_machine import step
+from levelwind.daemon.proxy.proxy_state import (
     NEVER,
     Answered,
     Broken,
@@ -26,9 +26,9 @@ from daemon.proxy.proxy_state import (
     Stopped,
     Woken,
 )
-from daemon.proxy.settings import ProxySettings
-from daemon.proxy.succession import MOST_DRAWS, order_of, slot_of
-from daemon.proxy.wire import group_requests as kafka
+from levelwind.daemon.proxy.settings import ProxySettings
+from levelwind.daemon.proxy.succession import MOST_DRAWS, order_of, slot_of
+from levelwind.daemon.proxy.wire import group_requests as kafka
 from levelwind_testing.proxied import LAYOUTS, layout, plan
 
 SETTINGS = ProxySettings(session_timeout=6.0, heartbeat_interval=2.0, retry=5.0, retry_max=40.0)

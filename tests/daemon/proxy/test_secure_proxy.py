@@ -2,8 +2,8 @@
 
 import pytest
 
-from daemon.proxy.leader_proxy import LeaderProxy
-from daemon.proxy.settings import ProxySettings
+from levelwind.daemon.proxy.leader_proxy import LeaderProxy
+from levelwind.daemon.proxy.settings import ProxySettings
 from levelwind_testing.processes.proxied_stage import ProxiedStage
 from levelwind_testing.proxied import plan
 from levelwind_testing.security.certificates import Authority

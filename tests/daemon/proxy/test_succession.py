@@ -2,7 +2,7 @@
 
 import pytest
 
-from daemon.proxy.succession import order_of, slot_of, slots
+from levelwind.daemon.proxy.succession import order_of, slot_of, slots
 
 
 @pytest.mark.parametrize(

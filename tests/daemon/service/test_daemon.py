@@ -7,16 +7,16 @@ from types import SimpleNamespace
 
 import pytest
 
-from assignors.protocol.records import CanaryRecord
-from assignors.protocol.topics import Topics
-from daemon.config.settings import load
-from daemon.control.controller import ControlState, MembersRead, Recovered, Ticked
-from daemon.errors import ClusterUnavailableError, FencedError
-from daemon.service import daemon as service
-from daemon.service.daemon import Daemon
-from daemon.service.leadership import LeadChanged, LeaderSighted, ReadUntil, TopicsRead
-from daemon.service.mailbox import Mailbox
-from daemon.shutdown import AnyEvent
+from levelwind.assignors.protocol.records import CanaryRecord
+from levelwind.assignors.protocol.topics import Topics
+from levelwind.daemon.config.settings import load
+from levelwind.daemon.control.controller import ControlState, MembersRead, Recovered, Ticked
+from levelwind.daemon.errors import ClusterUnavailableError, FencedError
+from levelwind.daemon.service import daemon as service
+from levelwind.daemon.service.daemon import Daemon
+from levelwind.daemon.service.leadership import LeadChanged, LeaderSighted, ReadUntil, TopicsRead
+from levelwind.daemon.service.mailbox import Mailbox
+from levelwind.daemon.shutdown import AnyEvent
 
 TOPICS = Topics()
 MARK = MembersRead(partition=0, asked_at=1.0)

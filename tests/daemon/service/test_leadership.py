@@ -2,8 +2,8 @@
 
 import pytest
 
-from assignors.protocol.records import CanaryRecord, PlannerRecord
-from daemon.service.leadership import (
+from levelwind.assignors.protocol.records import CanaryRecord, PlannerRecord
+from levelwind.daemon.service.leadership import (
     CanaryReadBack,
     CanaryWritten,
     LeadChanged,

@@ -4,13 +4,13 @@ import threading
 
 import pytest
 
-from assignors.handover.ledger import Incarnation
-from assignors.protocol.records import OperatorRecord, PlannerRecord
-from assignors.protocol.topics import Topics
-from daemon.config.settings import load
-from daemon.control.audit.decision_draft import DecisionDraft
-from daemon.control.context import LogEvent
-from daemon.control.controller import (
+from levelwind.assignors.handover.ledger import Incarnation
+from levelwind.assignors.protocol.records import OperatorRecord, PlannerRecord
+from levelwind.assignors.protocol.topics import Topics
+from levelwind.daemon.config.settings import load
+from levelwind.daemon.control.audit.decision_draft import DecisionDraft
+from levelwind.daemon.control.context import LogEvent
+from levelwind.daemon.control.controller import (
     Audit,
     ControlState,
     FenceCommits,
@@ -19,11 +19,11 @@ from daemon.control.controller import (
     Recovered,
     Ticked,
 )
-from daemon.errors import ClusterUnavailableError, FencedError
-from daemon.kafka.publisher import UnpublishableError
-from daemon.service import live_planner as service
-from daemon.service.live_planner import Planner
-from daemon.shutdown import AnyEvent
+from levelwind.daemon.errors import ClusterUnavailableError, FencedError
+from levelwind.daemon.kafka.publisher import UnpublishableError
+from levelwind.daemon.service import live_planner as service
+from levelwind.daemon.service.live_planner import Planner
+from levelwind.daemon.shutdown import AnyEvent
 
 TOPICS = Topics()
 PLANNER = PlannerRecord(planner_epoch=7, instance="another", started_at=1)

@@ -1,8 +1,8 @@
 """The image of the topics against what the whole log says."""
 
-from assignors.protocol.records import PlannerRecord, Tombstone
-from daemon.kafka.topic_reader import ConsumedRecord
-from daemon.service.log_image import LogImage
+from levelwind.assignors.protocol.records import PlannerRecord, Tombstone
+from levelwind.daemon.kafka.topic_reader import ConsumedRecord
+from levelwind.daemon.service.log_image import LogImage
 from levelwind_testing import records
 
 

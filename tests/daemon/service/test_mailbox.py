@@ -1,6 +1,6 @@
 import threading
 
-from daemon.service.mailbox import Mailbox
+from levelwind.daemon.service.mailbox import Mailbox
 
 
 def test_a_newer_state_replaces_the_unread_older_one_and_keeps_its_place():

@@ -5,11 +5,11 @@ import time
 import pytest
 from confluent_kafka import Producer
 
-from assignors.clients.confluent import ManagedConsumer
-from assignors.handover.timers import Timers
-from assignors.protocol.records import TopicRecord, encode
-from assignors.protocol.topics import Topics, partition_for
-from daemon.kafka.topic_reader import read_to_end
+from levelwind.assignors.clients.confluent import ManagedConsumer
+from levelwind.assignors.handover.timers import Timers
+from levelwind.assignors.protocol.records import TopicRecord, encode
+from levelwind.assignors.protocol.topics import Topics, partition_for
+from levelwind.daemon.kafka.topic_reader import read_to_end
 from levelwind_testing.kafka.managed_consumers import produce
 from levelwind_testing.processes.daemon_process import DaemonProcess, timer_settings
 from levelwind_testing.processes.subscriber_process import SubscriberProcess, shared

@@ -7,11 +7,11 @@ import pytest
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from assignors.protocol import partition_ranges as ranges
-from assignors.protocol.records import Tombstone
-from daemon.control.context import LogEvent
-from daemon.errors import ConfigurationError
-from daemon.service.metrics import Metrics, serve
+from levelwind.assignors.protocol import partition_ranges as ranges
+from levelwind.assignors.protocol.records import Tombstone
+from levelwind.daemon.control.context import LogEvent
+from levelwind.daemon.errors import ConfigurationError
+from levelwind.daemon.service.metrics import Metrics, serve
 from levelwind_testing.control.play import Play
 from levelwind_testing.control.two_members import two_members
 from levelwind_testing.records import lag, member, skew_trigger, topic

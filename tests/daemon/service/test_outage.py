@@ -2,16 +2,16 @@
 
 import pytest
 
-from assignors.protocol.records import OperatorRecord, encode
-from assignors.protocol.topics import Topics
-from daemon.errors import ClusterUnavailableError
-from daemon.kafka.publisher import Publisher
-from daemon.kafka.record_writer import OutgoingRecord
-from daemon.kafka.topic_follower import TopicFollower
-from daemon.kafka.topic_setup import ensure_topics
-from daemon.kafka.topic_specs import TopicSettings
-from daemon.observer.observer import Observer
-from daemon.observer.settings import ObserverSettings
+from levelwind.assignors.protocol.records import OperatorRecord, encode
+from levelwind.assignors.protocol.topics import Topics
+from levelwind.daemon.errors import ClusterUnavailableError
+from levelwind.daemon.kafka.publisher import Publisher
+from levelwind.daemon.kafka.record_writer import OutgoingRecord
+from levelwind.daemon.kafka.topic_follower import TopicFollower
+from levelwind.daemon.kafka.topic_setup import ensure_topics
+from levelwind.daemon.kafka.topic_specs import TopicSettings
+from levelwind.daemon.observer.observer import Observer
+from levelwind.daemon.observer.settings import ObserverSettings
 
 pytestmark = pytest.mark.integration
 

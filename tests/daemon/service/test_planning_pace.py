@@ -1,6 +1,6 @@
 """The pace of planning, learned from steps of known lengths."""
 
-from daemon.service.planning_pace import SLICE_SECONDS, PlanningPace
+from levelwind.daemon.service.planning_pace import SLICE_SECONDS, PlanningPace
 
 
 def paced(*steps):

@@ -2,15 +2,15 @@
 
 import pytest
 
-from assignors.protocol.records import PlanShard, Tombstone
-from assignors.protocol.records.cutting import cut
-from daemon.config.settings import load
-from daemon.control.watched.proxied_members import ProxiedMember
-from daemon.errors import ConfigurationError
-from daemon.proxy.proxy_state import LedMember, Standing
-from daemon.service import proxied_groups as service
-from daemon.service.metrics import Metrics
-from daemon.service.proxied_groups import ProxiedGroups
+from levelwind.assignors.protocol.records import PlanShard, Tombstone
+from levelwind.assignors.protocol.records.cutting import cut
+from levelwind.daemon.config.settings import load
+from levelwind.daemon.control.watched.proxied_members import ProxiedMember
+from levelwind.daemon.errors import ConfigurationError
+from levelwind.daemon.proxy.proxy_state import LedMember, Standing
+from levelwind.daemon.service import proxied_groups as service
+from levelwind.daemon.service.metrics import Metrics
+from levelwind.daemon.service.proxied_groups import ProxiedGroups
 from levelwind_testing.control.play import Play
 from levelwind_testing.records import lag, topic
 

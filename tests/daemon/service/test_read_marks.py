@@ -2,14 +2,14 @@
 
 import pytest
 
-from daemon.config.settings import load
-from daemon.errors import ClusterUnavailableError
-from daemon.kafka.topic_follower import TopicFollower
-from daemon.kafka.topic_setup import ensure_topics
-from daemon.service.leadership import ReadUntil
-from daemon.service.mailbox import Mailbox
-from daemon.service.read_marks import ReadMarks
-from daemon.service.record_intake import RecordIntake
+from levelwind.daemon.config.settings import load
+from levelwind.daemon.errors import ClusterUnavailableError
+from levelwind.daemon.kafka.topic_follower import TopicFollower
+from levelwind.daemon.kafka.topic_setup import ensure_topics
+from levelwind.daemon.service.leadership import ReadUntil
+from levelwind.daemon.service.mailbox import Mailbox
+from levelwind.daemon.service.read_marks import ReadMarks
+from levelwind.daemon.service.record_intake import RecordIntake
 from levelwind_testing.kafka.reassignment import lead_again
 
 pytestmark = pytest.mark.integration

@@ -2,15 +2,20 @@
 
 import pytest
 
-from assignors.protocol.records import CanaryRecord, OperatorRecord, PlannerRecord, Tombstone
-from assignors.protocol.topics import Topics, partition_for
-from daemon.control.controller import MembersRead, RecordReceived, Recovered
-from daemon.errors import ConfigurationError
-from daemon.kafka.topic_reader import ConsumedRecord
-from daemon.pipeline.progress_totals import ProgressTotals
-from daemon.service.leadership import LeaderSighted, TopicsRead, sign_of
-from daemon.service.mailbox import Mailbox
-from daemon.service.record_intake import RecordIntake
+from levelwind.assignors.protocol.records import (
+    CanaryRecord,
+    OperatorRecord,
+    PlannerRecord,
+    Tombstone,
+)
+from levelwind.assignors.protocol.topics import Topics, partition_for
+from levelwind.daemon.control.controller import MembersRead, RecordReceived, Recovered
+from levelwind.daemon.errors import ConfigurationError
+from levelwind.daemon.kafka.topic_reader import ConsumedRecord
+from levelwind.daemon.pipeline.progress_totals import ProgressTotals
+from levelwind.daemon.service.leadership import LeaderSighted, TopicsRead, sign_of
+from levelwind.daemon.service.mailbox import Mailbox
+from levelwind.daemon.service.record_intake import RecordIntake
 from levelwind_testing import records
 
 TOPICS = Topics()

@@ -4,12 +4,12 @@ import threading
 
 import pytest
 
-from daemon.config.settings import load
-from daemon.control.controller import ControlState, RecordReceived, Recovered, Ticked
-from daemon.kafka.publisher import UnpublishableError
-from daemon.service import live_planner as service
-from daemon.service.live_planner import Planner
-from daemon.shutdown import AnyEvent
+from levelwind.daemon.config.settings import load
+from levelwind.daemon.control.controller import ControlState, RecordReceived, Recovered, Ticked
+from levelwind.daemon.kafka.publisher import UnpublishableError
+from levelwind.daemon.service import live_planner as service
+from levelwind.daemon.service.live_planner import Planner
+from levelwind.daemon.shutdown import AnyEvent
 from levelwind_testing.records import member, topic
 
 LONE_SURROGATE = "\ud800"

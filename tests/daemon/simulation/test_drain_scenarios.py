@@ -9,13 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from daemon.control.settings import Cause, ControlSettings
-from daemon.simulation.fleet import Consumer, Fleet, Slowed, World
-from daemon.simulation.strategy.candidates import candidate
-from daemon.simulation.strategy.group_control import Rules
-from daemon.simulation.strategy.strategy_run import HandOver, StrategyRun
-from daemon.simulation.traffic import RecentArrivals
-from streaming.rules.skew import SkewRule
+from levelwind.daemon.control.settings import Cause, ControlSettings
+from levelwind.daemon.simulation.fleet import Consumer, Fleet, Slowed, World
+from levelwind.daemon.simulation.strategy.candidates import candidate
+from levelwind.daemon.simulation.strategy.group_control import Rules
+from levelwind.daemon.simulation.strategy.strategy_run import HandOver, StrategyRun
+from levelwind.daemon.simulation.traffic import RecentArrivals
+from levelwind.streaming.rules.skew import SkewRule
 
 MEMBERS, PARTITIONS, SPEED = 6, 36, 300.0
 CAPACITY = MEMBERS * SPEED

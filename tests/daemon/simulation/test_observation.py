@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from daemon.simulation.strategy.observation import Observation, Rhythm
-from daemon.simulation.traffic import RecentArrivals
+from levelwind.daemon.simulation.strategy.observation import Observation, Rhythm
+from levelwind.daemon.simulation.traffic import RecentArrivals
 
 OWNER = np.array([0, 1])
 LIVE = np.array([0, 1])

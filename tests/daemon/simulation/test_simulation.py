@@ -7,19 +7,19 @@ import re
 import numpy as np
 import pytest
 
-from assignors.problem.group import Group
-from assignors.problem.inputs import Member, ProblemError, Topic
-from assignors.registry import STRATEGIES
-from daemon.control.settings import Cause, ControlSettings, CooldownSettings
-from daemon.simulation import engine as simulation
-from daemon.simulation.engine import BLOCK_TICKS, PlayRules, simulate
-from daemon.simulation.fleet import Consumer, Fleet, Joined, Left, Moved, Slowed, World
-from daemon.simulation.scenario import SCENARIOS, Size, generate_world
-from daemon.simulation.strategy.candidates import candidate
-from daemon.simulation.strategy.group_control import Rules
-from daemon.simulation.strategy.strategy_run import HandOver, StrategyRun
-from daemon.simulation.traffic import RecentArrivals
-from streaming.rules.skew import SkewRule
+from levelwind.assignors.problem.group import Group
+from levelwind.assignors.problem.inputs import Member, ProblemError, Topic
+from levelwind.assignors.registry import STRATEGIES
+from levelwind.daemon.control.settings import Cause, ControlSettings, CooldownSettings
+from levelwind.daemon.simulation import engine as simulation
+from levelwind.daemon.simulation.engine import BLOCK_TICKS, PlayRules, simulate
+from levelwind.daemon.simulation.fleet import Consumer, Fleet, Joined, Left, Moved, Slowed, World
+from levelwind.daemon.simulation.scenario import SCENARIOS, Size, generate_world
+from levelwind.daemon.simulation.strategy.candidates import candidate
+from levelwind.daemon.simulation.strategy.group_control import Rules
+from levelwind.daemon.simulation.strategy.strategy_run import HandOver, StrategyRun
+from levelwind.daemon.simulation.traffic import RecentArrivals
+from levelwind.streaming.rules.skew import SkewRule
 
 RULES = Rules(control=ControlSettings(), skew=SkewRule(), dead_after=15.0, grant=36.0)
 COURSE = PlayRules(rules=RULES)

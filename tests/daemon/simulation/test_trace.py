@@ -4,16 +4,20 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from assignors.problem.inputs import ProblemError
-from assignors.protocol.records import MemberSpeed, SpeedRecord, encode
-from daemon.cli.main import main
-from daemon.config.settings import load
-from daemon.simulation.command import rules_of
-from daemon.simulation.fleet import Moved
-from daemon.simulation.trace import read_trace
-from daemon.simulation.trace_replay import readers_of_problem, replay_world, uniform_readers
+from levelwind.assignors.problem.inputs import ProblemError
+from levelwind.assignors.protocol.records import MemberSpeed, SpeedRecord, encode
+from levelwind.daemon.cli.main import main
+from levelwind.daemon.config.settings import load
+from levelwind.daemon.simulation.command import rules_of
+from levelwind.daemon.simulation.fleet import Moved
+from levelwind.daemon.simulation.trace import read_trace
+from levelwind.daemon.simulation.trace_replay import (
+    readers_of_problem,
+    replay_world,
+    uniform_readers,
+)
+from levelwind.streaming.rules.skew import SkewRule
 from levelwind_testing import records
-from streaming.rules.skew import SkewRule
 
 
 def lag(at, *ends, behind=None, **more):

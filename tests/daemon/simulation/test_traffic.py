@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daemon.simulation.traffic import read
+from levelwind.daemon.simulation.traffic import read
 
 
 def reads(lag, owner, budget, readable=None):

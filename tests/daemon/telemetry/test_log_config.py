@@ -9,8 +9,8 @@ import sys
 import pytest
 import structlog
 
-from daemon.telemetry.log_config import configure
-from daemon.telemetry.logger import Logger
+from levelwind.daemon.telemetry.log_config import configure
+from levelwind.daemon.telemetry.logger import Logger
 
 
 class Terminal(io.StringIO):
@@ -38,14 +38,15 @@ def modules_after(code):
 
 
 def test_a_logger_that_logs_nothing_loads_no_library():
-    loaded = modules_after("from daemon.telemetry.logger import Logger; log = Logger()")
+    loaded = modules_after("from levelwind.daemon.telemetry.logger import Logger; log = Logger()")
     assert loaded & {"structlog", "rich", "pygments"} == set()
 
 
 def test_json_lines_are_written_without_rich_and_rich_can_be_imported_afterwards():
     code = (
-        "import sys; from daemon.telemetry.log_config import configure; configure(form='json');"
-        "from daemon.telemetry.logger import Logger; Logger().info('daemon.stopped', reason='x');"
+        "import sys; from levelwind.daemon.telemetry.log_config import configure;"
+        "from levelwind.daemon.telemetry.logger import Logger;"
+        "configure(form='json'); Logger().info('daemon.stopped', reason='x');"
         "assert 'rich' not in sys.modules and 'pygments' not in sys.modules; import rich.console"
     )
     assert {"structlog", "rich.console"} <= modules_after(code)

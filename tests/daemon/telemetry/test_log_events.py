@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from daemon.telemetry.log_events import EVENTS, VOCABULARY, table
+from levelwind.daemon.telemetry.log_events import EVENTS, VOCABULARY, table
 
 ROOT = Path(__file__).parents[3]
 LEVELS = {"debug", "info", "warning", "error", "critical", "exception"}

@@ -1,6 +1,6 @@
 """Events that are logged once, and events that are logged at intervals."""
 
-from daemon.telemetry.throttle import Outage, Throttle, changes
+from levelwind.daemon.telemetry.throttle import Outage, Throttle, changes
 
 
 def test_an_outage_begins_once_and_ends_with_its_length():

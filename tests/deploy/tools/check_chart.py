@@ -7,7 +7,7 @@ import tomllib
 import pytest
 import yaml
 
-from daemon.config.settings import load
+from levelwind.daemon.config.settings import load
 from levelwind_testing.deploy_tools import go_tool, output_of, python_tool
 from levelwind_testing.manifests import CHART, DEPLOY, parsed_command
 

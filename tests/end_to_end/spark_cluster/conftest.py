@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from deploy import distribution
-from deploy.cluster import Cluster
+from levelwind.deploy import distribution
+from levelwind.deploy.cluster import Cluster
 from levelwind_testing.kafka.patient_brokers import PATIENT
 from levelwind_testing.processes.spark_cluster import StandaloneSpark, standalone_spark
 

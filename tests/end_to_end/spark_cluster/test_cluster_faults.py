@@ -15,8 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from assignors.protocol.records import BrokerRecord
-from deploy.cluster import Cluster
+from levelwind.assignors.protocol.records import BrokerRecord
+from levelwind.deploy.cluster import Cluster
+from levelwind.streaming.spark.settings import WORKER_DAEMON
 from levelwind_testing.drawn_seeds import drawn_seed
 from levelwind_testing.pipeline.fault_input import GROUPS, TOPIC, write_input
 from levelwind_testing.pipeline.installation import Installation, now
@@ -37,7 +38,6 @@ from levelwind_testing.processes.spark_cluster import (
     command_of,
     descendants,
 )
-from streaming.spark.settings import WORKER_DAEMON
 
 pytestmark = [pytest.mark.integration, pytest.mark.rare, pytest.mark.timeout(900)]
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from deploy.jars import classpath
-from deploy.ports import HOST, free_ports
+from levelwind.deploy.jars import classpath
+from levelwind.deploy.ports import HOST, free_ports
 from levelwind_testing.pipeline.installation import Installation
 from levelwind_testing.processes.cluster_pipeline import (
     ClusterPipeline,

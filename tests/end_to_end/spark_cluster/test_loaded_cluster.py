@@ -10,8 +10,8 @@ import time
 
 import pytest
 
-from assignors.protocol.topics import Topics
-from deploy.cluster import Cluster
+from levelwind.assignors.protocol.topics import Topics
+from levelwind.deploy.cluster import Cluster
 from levelwind_testing.drawn_seeds import drawn_seed
 from levelwind_testing.kafka.patient_brokers import PATIENT
 from levelwind_testing.pipeline.published_outcome import (

@@ -5,7 +5,7 @@
 
 import pytest
 
-from assignors.handover.timers import Timers
+from levelwind.assignors.handover.timers import Timers
 from levelwind_testing.processes.cluster_pipeline import ClusterPipeline
 from levelwind_testing.processes.daemon_process import timer_settings
 from levelwind_testing.processes.whole_loop import Loop

@@ -9,7 +9,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assignors.protocol.records import Tombstone
+from levelwind.assignors.protocol.records import Tombstone
+from levelwind.streaming import output
+from levelwind.streaming.bucket import state as bucket_state
+from levelwind.streaming.bucket.bucket_batch import BucketBatch
+from levelwind.streaming.bucket.state import BucketState
+from levelwind.streaming.group import codec as group_codec
+from levelwind.streaming.group import update as group_update
+from levelwind.streaming.group.state import GroupState
+from levelwind.streaming.group.update import TTL_MS
+from levelwind.streaming.messages import packing
+from levelwind.streaming.messages.buckets import DEFAULT_BUCKETS, GROUP_KEY_PREFIX, group_key
+from levelwind.streaming.messages.lag_columns import LagRows, LagSamples
+from levelwind.streaming.messages.packing import PackingError, pack
+from levelwind.streaming.messages.rows import Kind, SinkRow
+from levelwind.streaming.rules.event_time import JUMP_MS
+from levelwind.streaming.rules.skew import SkewRule
 from levelwind_testing.examples import examples
 from levelwind_testing.pipeline.coordinator_commands import Groups, owners, plan_of
 from levelwind_testing.pipeline.local_pipeline import (
@@ -30,21 +45,6 @@ from levelwind_testing.pipeline.scripted_log import (
     run,
     triggers,
 )
-from streaming import output
-from streaming.bucket import state as bucket_state
-from streaming.bucket.bucket_batch import BucketBatch
-from streaming.bucket.state import BucketState
-from streaming.group import codec as group_codec
-from streaming.group import update as group_update
-from streaming.group.state import GroupState
-from streaming.group.update import TTL_MS
-from streaming.messages import packing
-from streaming.messages.buckets import DEFAULT_BUCKETS, GROUP_KEY_PREFIX, group_key
-from streaming.messages.lag_columns import LagRows, LagSamples
-from streaming.messages.packing import PackingError, pack
-from streaming.messages.rows import Kind, SinkRow
-from streaming.rules.event_time import JUMP_MS
-from streaming.rules.skew import SkewRule
 
 BUCKET = group_key("g0", DEFAULT_BUCKETS)
 NAMES = [

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assignors.protocol.partition_ranges import WireError
+from levelwind.assignors.protocol.partition_ranges import WireError
+from levelwind.streaming.decoding import classic_group
+from levelwind.streaming.errors import UnknownVersion
 from levelwind_testing.pipeline.offsets_reference_codec import Golden, compact, string, uvarint
-from streaming.decoding import classic_group
-from streaming.errors import UnknownVersion
 
 
 def test_two_members_in_racks_own_what_their_leader_gave_them(golden: Mapping[str, Golden]) -> None:

@@ -11,7 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assignors.protocol.partition_ranges import WireError
+from levelwind.assignors.protocol.partition_ranges import WireError
+from levelwind.streaming.decoding import classic_group, consumer_group
+from levelwind.streaming.decoding.consumer_group import (
+    CurrentAssignment,
+    GroupEpoch,
+    MemberMetadata,
+    TargetAssignment,
+    TargetEpoch,
+)
+from levelwind.streaming.errors import UnknownVersion
 from levelwind_testing.pipeline.group_records import (
     KINDS,
     Written,
@@ -21,15 +30,6 @@ from levelwind_testing.pipeline.group_records import (
     record,
 )
 from levelwind_testing.pipeline.offsets_reference_codec import Golden
-from streaming.decoding import classic_group, consumer_group
-from streaming.decoding.consumer_group import (
-    CurrentAssignment,
-    GroupEpoch,
-    MemberMetadata,
-    TargetAssignment,
-    TargetEpoch,
-)
-from streaming.errors import UnknownVersion
 
 RECORDS = [
     json.loads(line)

@@ -10,6 +10,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import levelwind_testing.pipeline.offsets_reference_codec as twin
+from levelwind.streaming.decoding import consumer_group, offset_commits, offsets_topic
+from levelwind.streaming.decoding.offsets_topic import DecodedBatch
 from levelwind_testing.pipeline.offsets_reference_codec import (
     Golden,
     commit_key,
@@ -17,8 +19,6 @@ from levelwind_testing.pipeline.offsets_reference_codec import (
     group_key,
     string,
 )
-from streaming.decoding import consumer_group, offset_commits, offsets_topic
-from streaming.decoding.offsets_topic import DecodedBatch
 
 Record = tuple[bytes | None, bytes | None]
 

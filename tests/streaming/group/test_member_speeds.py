@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from levelwind.streaming.rules.speed import FORGET_MS
 from levelwind_testing.examples import examples
 from levelwind_testing.pipeline.local_pipeline import OFFSETS, LocalPipeline
 from levelwind_testing.pipeline.scripted_log import (
@@ -19,7 +20,6 @@ from levelwind_testing.pipeline.scripted_log import (
     run,
     triggers,
 )
-from streaming.rules.speed import FORGET_MS
 
 PARTITIONS = 4
 OWNED = {"m0": (0, 1), "m1": (2, 3)}

@@ -2,11 +2,14 @@
 
 import struct
 
-from assignors.protocol.kafka.consumer_protocol import ConsumerAssignment, ConsumerSubscription
+from levelwind.assignors.protocol.kafka.consumer_protocol import (
+    ConsumerAssignment,
+    ConsumerSubscription,
+)
+from levelwind.streaming.group.ownership import owners_of, with_coordinator_record
+from levelwind.streaming.group.state import GroupState
+from levelwind.streaming.messages.rows import Raw
 from levelwind_testing.pipeline.offsets_reference_codec import group_key, string
-from streaming.group.ownership import owners_of, with_coordinator_record
-from streaming.group.state import GroupState
-from streaming.messages.rows import Raw
 
 
 def sized(content: bytes) -> bytes:

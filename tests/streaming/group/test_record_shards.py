@@ -4,11 +4,11 @@ import itertools
 
 import pytest
 
-from assignors.protocol.records import cutting
+from levelwind.assignors.protocol.records import cutting
+from levelwind.streaming.group import codec as group_codec
 from levelwind_testing.pipeline.coordinator_commands import Groups, owners, plan_of
 from levelwind_testing.pipeline.local_pipeline import LocalPipeline
 from levelwind_testing.pipeline.scripted_log import OTHER, RULE, compacted, lag, run
-from streaming.group import codec as group_codec
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assignors.protocol.records import Tombstone
+from levelwind.assignors.protocol.records import Tombstone
+from levelwind.streaming.group import codec as group_codec
+from levelwind.streaming.group.update import TTL_MS
+from levelwind.streaming.messages import packing
+from levelwind.streaming.topic.state import READER_TTL_MS
 from levelwind_testing.examples import examples
 from levelwind_testing.pipeline.coordinator_commands import Groups, consumer_key, owners, plan_of
 from levelwind_testing.pipeline.local_pipeline import OFFSETS, TOPICS, LocalPipeline
@@ -26,10 +30,6 @@ from levelwind_testing.pipeline.scripted_log import (
     run,
     triggers,
 )
-from streaming.group import codec as group_codec
-from streaming.group.update import TTL_MS
-from streaming.messages import packing
-from streaming.topic.state import READER_TTL_MS
 
 DAY = 24 * 60 * 60
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from streaming.messages.buckets import (
+from levelwind.streaming.messages.buckets import (
     GROUP_KEY_PREFIX,
     TOPIC_KEY_PREFIX,
     bucket_keys,

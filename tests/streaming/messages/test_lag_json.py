@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from assignors.protocol.records import LagRecord, encode
-from streaming.messages import lag_json
+from levelwind.assignors.protocol.records import LagRecord, encode
+from levelwind.streaming.messages import lag_json
 
 shapes = st.tuples(st.integers(1, 4), st.integers(0, 5))
 large_shapes = st.tuples(st.integers(4, 6), st.integers(lag_json.LEAST_FOR_ARROW // 4, 70))

@@ -4,9 +4,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from streaming.messages import lag_json, packing
-from streaming.messages.lag_json import OwnFields, SharedFields
-from streaming.messages.own_fields import OwnColumns, own_columns
+from levelwind.streaming.messages import lag_json, packing
+from levelwind.streaming.messages.lag_json import OwnFields, SharedFields
+from levelwind.streaming.messages.own_fields import OwnColumns, own_columns
 
 
 def matrices(groups: int, partitions: int, seed: int) -> dict[str, np.ndarray]:

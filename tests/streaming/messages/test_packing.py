@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from streaming.messages import packing
-from streaming.messages.packing import PackingError, pack, unpack
+from levelwind.streaming.messages import packing
+from levelwind.streaming.messages.packing import PackingError, pack, unpack
 
 metas = st.dictionaries(
     st.text(max_size=5), st.integers(-(2**53), 2**53) | st.text(max_size=5) | st.none(), max_size=3

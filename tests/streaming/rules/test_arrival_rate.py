@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from levelwind.streaming.rules.arrival_rate import INTERVAL_MS, interval_bounds
+from levelwind.streaming.rules.arrival_rate import arrival_rate as arrival_rate_of
+from levelwind.streaming.rules.event_time import Floats
+from levelwind.streaming.topic.end_history import EndOffsetHistory
 from levelwind_testing.examples import examples
-from streaming.rules.arrival_rate import INTERVAL_MS, interval_bounds
-from streaming.rules.arrival_rate import arrival_rate as arrival_rate_of
-from streaming.rules.event_time import Floats
-from streaming.topic.end_history import EndOffsetHistory
 
 
 def arrival_rate(known: EndOffsetHistory) -> Floats:

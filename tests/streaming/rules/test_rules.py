@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assignors.protocol.records import RackChange
-from daemon.observer.last_records import gaps_between
-from streaming.rules import racks
-from streaming.rules.event_time import UNKNOWN
-from streaming.rules.partition_lag import lag_of
+from levelwind.assignors.protocol.records import RackChange
+from levelwind.daemon.observer.last_records import gaps_between
+from levelwind.streaming.rules import racks
+from levelwind.streaming.rules.event_time import UNKNOWN
+from levelwind.streaming.rules.partition_lag import lag_of
 
 
 @pytest.mark.parametrize(

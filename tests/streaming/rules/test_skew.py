@@ -5,9 +5,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from streaming.rules.event_time import UNKNOWN
-from streaming.rules.member_loads import RATE_SCALE, MemberLoads
-from streaming.rules.skew import EVEN, SkewFigures, SkewRule, SkewRun, next_run, skew_counts
+from levelwind.streaming.rules.event_time import UNKNOWN
+from levelwind.streaming.rules.member_loads import RATE_SCALE, MemberLoads
+from levelwind.streaming.rules.skew import (
+    EVEN,
+    SkewFigures,
+    SkewRule,
+    SkewRun,
+    next_run,
+    skew_counts,
+)
 
 RULE = SkewRule(threshold=1.25, floor_seconds=3.0, utilisation=0.85, duration_ms=2_000)
 LEVEL = replace(EVEN, heaviest=20.0, best=20.0, assumed=False)

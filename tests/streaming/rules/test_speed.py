@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from levelwind.streaming.rules import speed
+from levelwind.streaming.rules.event_time import UNKNOWN
+from levelwind.streaming.rules.speed import FORGET_MS, SpeedColumns
 from levelwind_testing.examples import examples
-from streaming.rules import speed
-from streaming.rules.event_time import UNKNOWN
-from streaming.rules.speed import FORGET_MS, SpeedColumns
 
 START = 1_000_000
 MEMBERS = np.zeros(1, np.int64)

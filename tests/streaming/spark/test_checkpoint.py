@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from streaming.errors import PipelineError
-from streaming.spark import checkpoint
-from streaming.spark.checkpoint import CheckpointShape, find_damage, prepare
-from streaming.spark.store.checkpoint_files import LocalFiles
+from levelwind.streaming.errors import PipelineError
+from levelwind.streaming.spark import checkpoint
+from levelwind.streaming.spark.checkpoint import CheckpointShape, find_damage, prepare
+from levelwind.streaming.spark.store.checkpoint_files import LocalFiles
 
 SHAPE = CheckpointShape(cluster_id="C", prefix="levelwind.")
 
@@ -71,9 +71,9 @@ def test_a_checkpoint_of_another_shape_is_set_aside_and_kept(
 
 
 def test_the_shape_changes_with_the_version_of_each_state() -> None:
-    from streaming.bucket import state as bucket_state  # noqa: PLC0415 - of this test alone
-    from streaming.group import codec as group_codec  # noqa: PLC0415 - of this test alone
-    from streaming.topic import state as topic_state  # noqa: PLC0415 - of this test alone
+    from levelwind.streaming.bucket import state as bucket_state  # noqa: PLC0415 - of this test alone
+    from levelwind.streaming.group import codec as group_codec  # noqa: PLC0415 - of this test alone
+    from levelwind.streaming.topic import state as topic_state  # noqa: PLC0415 - of this test alone
 
     assert CheckpointShape(cluster_id="C", prefix="p").state == checkpoint.STATE
     versions = [state.VERSION for state in (bucket_state, topic_state, group_codec)]

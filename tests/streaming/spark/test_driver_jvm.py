@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from deploy.java import home
-from streaming.spark import session
-from streaming.spark.jvm import driver_jvm
+from levelwind.deploy.java import home
+from levelwind.streaming.spark import session
+from levelwind.streaming.spark.jvm import driver_jvm
 
 SETTINGS = {
     "spark.master": "local[2]",

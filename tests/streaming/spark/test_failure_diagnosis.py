@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from streaming.spark.failure_diagnosis import FailureCause, diagnose
+from levelwind.streaming.spark.failure_diagnosis import FailureCause, diagnose
 
 DEATHS = Path(__file__).parents[2] / "data" / "spark_deaths.jsonl"
 """Texts of deaths that were provoked, most of their frames left out; `how` says by what."""

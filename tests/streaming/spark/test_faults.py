@@ -19,14 +19,14 @@ from typing import Any
 
 import pytest
 
-from assignors.protocol.records import BrokerRecord
-from assignors.protocol.topics import partition_for
-from daemon.config.settings import PipelineSection, Settings
-from daemon.errors import PipelineFailedError
-from daemon.pipeline.order import PipelineOrder
-from deploy import guard
-from deploy.cluster import Cluster
-from deploy.jars import classpath
+from levelwind.assignors.protocol.records import BrokerRecord
+from levelwind.assignors.protocol.topics import partition_for
+from levelwind.daemon.config.settings import PipelineSection, Settings
+from levelwind.daemon.errors import PipelineFailedError
+from levelwind.daemon.pipeline.order import PipelineOrder
+from levelwind.deploy import guard
+from levelwind.deploy.cluster import Cluster
+from levelwind.deploy.jars import classpath
 from levelwind_testing.drawn_seeds import drawn_seed
 from levelwind_testing.kafka.patient_brokers import PATIENT
 from levelwind_testing.pipeline.fault_input import GROUPS, TOPIC, write_input
@@ -95,7 +95,7 @@ class Driver:
 
     def start(self) -> None:
         self.events.clear()
-        command = [sys.executable, "-m", "daemon.pipeline.process", str(self._file)]
+        command = [sys.executable, "-m", "levelwind.daemon.pipeline.process", str(self._file)]
         self.child = guard.start(command, output=subprocess.PIPE)
         follow_json_lines(self.child.process, self.events.append, self.noise)
 

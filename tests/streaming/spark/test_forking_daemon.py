@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from streaming.spark.settings import WORKER_DAEMON
+from levelwind.streaming.spark.settings import WORKER_DAEMON
 
 LINUX = pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="needs Linux's /proc")
 
@@ -31,7 +31,7 @@ import gc, importlib, os, sys
 daemon = importlib.import_module("{WORKER_DAEMON}")
 daemon.preload()
 print(daemon.threads(), gc.get_freeze_count() > 50_000, len(gc.get_objects()) < 5_000)
-needed = ("pyarrow", "numpy", "streaming.spark.query", "pyspark.worker")
+needed = ("pyarrow", "numpy", "levelwind.streaming.spark.query", "pyspark.worker")
 print(*[name for name in needed if name not in sys.modules])
 if (child := os.fork()) == 0:
     import pyarrow, pyarrow.compute

@@ -13,16 +13,16 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from pyspark.sql import SparkSession
 
-from assignors.protocol.records import MemberAssignment, Tombstone
-from deploy.cluster import Cluster
+from levelwind.assignors.protocol.records import MemberAssignment, Tombstone
+from levelwind.deploy.cluster import Cluster
+from levelwind.streaming.decoding.offsets_topic import TOPIC as OFFSETS
+from levelwind.streaming.errors import ClusterUnreachable, TopicMissing
+from levelwind.streaming.spark import cluster_metadata, query, session
+from levelwind.streaming.spark.settings import PipelineSettings
 from levelwind_testing import records
 from levelwind_testing.pipeline.installation import Installation, now
 from levelwind_testing.pipeline.running_query import RunningQuery
 from levelwind_testing.waiting import wait_until
-from streaming.decoding.offsets_topic import TOPIC as OFFSETS
-from streaming.errors import ClusterUnreachable, TopicMissing
-from streaming.spark import cluster_metadata, query, session
-from streaming.spark.settings import PipelineSettings
 
 pytestmark = [
     pytest.mark.integration,

@@ -12,19 +12,19 @@ import pytest
 from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
-from daemon.cli.main import main
-from deploy.cluster import Cluster
+from levelwind.daemon.cli.main import main
+from levelwind.deploy.cluster import Cluster
+from levelwind.streaming.decoding import ingest
+from levelwind.streaming.decoding.offsets_topic import TOPIC as OFFSETS
+from levelwind.streaming.spark import query as pipeline
+from levelwind.streaming.spark.progress import NothingToRead
+from levelwind.streaming.spark.settings import PipelineSettings
 from levelwind_testing import records
 from levelwind_testing.kafka.patient_brokers import PATIENT
 from levelwind_testing.pipeline.installation import Installation, now
 from levelwind_testing.pipeline.mounted_files import mount
 from levelwind_testing.pipeline.running_query import RunningQuery
 from levelwind_testing.waiting import wait_until
-from streaming.decoding import ingest
-from streaming.decoding.offsets_topic import TOPIC as OFFSETS
-from streaming.spark import query as pipeline
-from streaming.spark.progress import NothingToRead
-from streaming.spark.settings import PipelineSettings
 
 pytestmark = [
     pytest.mark.integration,
@@ -45,8 +45,8 @@ def of_version(newest_commit: int) -> SimpleNamespace:
 
     def pack_batch(records: Any, topics: Any, buckets: Any) -> Any:
         # In Spark's worker, which outlives the query.
-        from streaming.decoding import ingest as worker_ingest  # noqa: PLC0415
-        from streaming.decoding import offset_commits  # noqa: PLC0415
+        from levelwind.streaming.decoding import ingest as worker_ingest  # noqa: PLC0415
+        from levelwind.streaming.decoding import offset_commits  # noqa: PLC0415
 
         newest = offset_commits.NEWEST_VERSION
         offset_commits.NEWEST_VERSION = newest_commit

@@ -1,9 +1,9 @@
 import pytest
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructType
 
-from streaming.decoding.ingest import PackedRows
-from streaming.messages import rows
-from streaming.spark import schemas
+from levelwind.streaming.decoding.ingest import PackedRows
+from levelwind.streaming.messages import rows
+from levelwind.streaming.spark import schemas
 
 TYPES = {
     "str": (StringType, False),

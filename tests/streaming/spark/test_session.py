@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from streaming.spark import session
-from streaming.spark.settings import is_local
+from levelwind.streaming.spark import session
+from levelwind.streaming.spark.settings import is_local
 
 JARS = (Path("/jars/a.jar"), Path("/jars/b.jar"))
 

@@ -5,8 +5,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from levelwind.streaming.topic.end_history import (
+    HORIZON_MS,
+    MAX_GAP_SHARE,
+    POINTS,
+    EndOffsetHistory,
+)
 from levelwind_testing.examples import examples
-from streaming.topic.end_history import HORIZON_MS, MAX_GAP_SHARE, POINTS, EndOffsetHistory
 
 SECOND = 1000
 

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 
 import pytest
 
+from levelwind.streaming.messages.lag_columns import LagRows
+from levelwind.streaming.messages.rows import Kind, Row
+from levelwind.streaming.rules.event_time import UNKNOWN
+from levelwind.streaming.topic import joint_update
+from levelwind.streaming.topic.state import LagRule
 from levelwind_testing.pipeline.local_pipeline import LocalPipeline
 from levelwind_testing.pipeline.scripted_log import ID, OTHER, RULE, Story, run
-from streaming.messages.lag_columns import LagRows
-from streaming.messages.rows import Kind, Row
-from streaming.rules.event_time import UNKNOWN
-from streaming.topic import joint_update
-from streaming.topic.state import LagRule
 
 PARTITIONS = {"a": 3, "b": 3, "c": 3, "d": 3, "e": 5, "f": 1}
 """Number of partitions of each topic: those of the same number are computed together."""

@@ -8,8 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from assignors.protocol.records import DeadLetter, ReplayRecord, Tombstone, decode, encode
-from daemon.inspection.dead_letters import LetterVerdict, PartitionScan, classify, open_letters
+from levelwind.assignors.protocol.records import DeadLetter, ReplayRecord, Tombstone, decode, encode
+from levelwind.daemon.inspection.dead_letters import (
+    LetterVerdict,
+    PartitionScan,
+    classify,
+    open_letters,
+)
+from levelwind.streaming.decoding import offset_commits
+from levelwind.streaming.decoding.ingest import unreadable
+from levelwind.streaming.messages.rows import Raw
 from levelwind_testing.pipeline.coordinator_commands import Groups, owners, plan_of
 from levelwind_testing.pipeline.local_pipeline import OFFSETS, TOPICS, LocalPipeline, Message
 from levelwind_testing.pipeline.offsets_reference_codec import Golden, group_key
@@ -21,12 +29,9 @@ from levelwind_testing.pipeline.scripted_log import (
     compacted,
     lag,
 )
-from streaming.decoding import offset_commits
-from streaming.decoding.ingest import unreadable
-from streaming.messages.rows import Raw
 
 if TYPE_CHECKING:
-    from streaming.messages.rows import SinkRow
+    from levelwind.streaming.messages.rows import SinkRow
 
 OLD = 3
 """The newest version of a commit that an older version of us could read: brokers write 4."""
@@ -270,7 +275,7 @@ def test_a_groups_record_counts_after_an_upgrade(
 ) -> None:
     installed = Installed(monkeypatch)
     group = "golden-classic"
-    monkeypatch.setattr("streaming.decoding.classic_group.NEWEST_VERSION", 2)
+    monkeypatch.setattr("levelwind.streaming.decoding.classic_group.NEWEST_VERSION", 2)
     installed.log.layout(0, "golden", [["a"], ["b"], ["c"]])
     installed.log.commits(1, group, "golden", {0: 1})
     installed.log.add(
@@ -279,7 +284,7 @@ def test_a_groups_record_counts_after_an_upgrade(
     installed.log.sample(2, "golden", [9, 9, 9])
     installed.run()
     assert [letter.reason for letter in installed.letters] == ["unknown group metadata version"]
-    monkeypatch.setattr("streaming.decoding.classic_group.NEWEST_VERSION", 4)
+    monkeypatch.setattr("levelwind.streaming.decoding.classic_group.NEWEST_VERSION", 4)
     stale = [letter.replay for letter in installed.classified()]
     installed.log.add(
         OFFSETS, 3000, b"\x00\x03" + group_key(group)[2:], None
@@ -299,8 +304,8 @@ def test_a_groups_record_counts_after_an_upgrade(
 
 def test_a_plan_and_a_layout_count_after_an_upgrade(monkeypatch: pytest.MonkeyPatch) -> None:
     """Records of ours of a newer `v`, written by a daemon that was upgraded before its pipeline."""
-    from assignors.protocol.records import KINDS, _kind  # noqa: PLC0415
-    from assignors.protocol.records.planned_group import GroupRecord  # noqa: PLC0415 - patched by name
+    from levelwind.assignors.protocol.records import KINDS, _kind  # noqa: PLC0415
+    from levelwind.assignors.protocol.records.planned_group import GroupRecord  # noqa: PLC0415 - patched by name
 
     installed = Installed(monkeypatch)
     later = replace(_kind(GroupRecord, "name"), v=GroupRecord.V + 1)

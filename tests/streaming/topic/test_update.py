@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assignors.protocol.records import Tombstone
+from levelwind.assignors.protocol.records import Tombstone
+from levelwind.streaming.topic.state import LagRule
 from levelwind_testing.examples import examples
 from levelwind_testing.pipeline.local_pipeline import OFFSETS, TOPICS, LocalPipeline, Message
 from levelwind_testing.pipeline.offsets_reference_codec import Golden, group_key
@@ -28,7 +29,6 @@ from levelwind_testing.pipeline.scripted_log import (
     run,
     triggers,
 )
-from streaming.topic.state import LagRule
 
 # -- lag
 

@@ -8,7 +8,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from deploy.bootstrap import installer
+from levelwind.deploy.bootstrap import installer
 
 ROOT = Path(__file__).parents[3]
 

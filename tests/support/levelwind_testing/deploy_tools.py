@@ -14,8 +14,8 @@ import sys
 from hashlib import sha256
 from pathlib import Path
 
-from deploy.bootstrap import installer
-from deploy.cache import cache
+from levelwind.deploy.bootstrap import installer
+from levelwind.deploy.cache import cache
 
 TESTS = Path(__file__).parents[2]
 LOCK = TESTS / "deploy" / "tools" / "requirements.lock"

@@ -2,7 +2,12 @@
 
 from dataclasses import replace
 
-from assignors.protocol.records import GroupRecord, PlannedMember, PlannedRacks, PlannedTopic
+from levelwind.assignors.protocol.records import (
+    GroupRecord,
+    PlannedMember,
+    PlannedRacks,
+    PlannedTopic,
+)
 from levelwind_testing.records import TOPIC_ID, assignment
 
 RACK_SETS = [("a", "b", "c"), ("b", "c", "d"), ("a", "c", "d")]

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import click
 
-from daemon.cli.main import main
-from daemon.config.settings import ENVIRONMENT
+from levelwind.daemon.cli.main import main
+from levelwind.daemon.config.settings import ENVIRONMENT
 
 ROOT = Path(__file__).parents[3]
 DEPLOY = ROOT / "deploy"

@@ -7,8 +7,8 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from deploy.cache import cache
-from deploy.java import own_package_lists
+from levelwind.deploy.cache import cache
+from levelwind.deploy.java import own_package_lists
 
 PACKAGE = "prometheus"
 

@@ -1,7 +1,7 @@
 """Layouts and plans for tests of the leader proxy."""
 
-from assignors.clients.classic.published_plan import PlanEpoch, PublishedPlan
-from assignors.protocol.records import TopicRecord
+from levelwind.assignors.clients.classic.published_plan import PlanEpoch, PublishedPlan
+from levelwind.assignors.protocol.records import TopicRecord
 
 
 def layout(name: str, partitions: int) -> TopicRecord:

@@ -2,7 +2,7 @@
 
 import time
 
-from assignors.protocol.records import (
+from levelwind.assignors.protocol.records import (
     GroupRecord,
     LagRecord,
     MemberAssignment,

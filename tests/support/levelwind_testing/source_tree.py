@@ -8,6 +8,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
 PACKAGES = ("assignors", "streaming", "daemon", "deploy")
+NAME = "levelwind"
+"""The package that the folders of the checkout are imported as parts of."""
+NAMES = ROOT / ".venv" / "names"
+"""A directory from which this checkout is imported, whatever is installed; from `make setup`."""
 
 
 @cache
@@ -16,7 +20,7 @@ def source_files() -> dict[str, Path]:
     files = {}
     for package in PACKAGES:
         for path in sorted((ROOT / package).rglob("*.py")):
-            parts = path.relative_to(ROOT).with_suffix("").parts
+            parts = (NAME, *path.relative_to(ROOT).with_suffix("").parts)
             files[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
     return files
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import NamedTuple, Self
 
-from assignors.boot_clock import boot_seconds
+from levelwind.assignors.boot_clock import boot_seconds
 
 
 class Deadline(NamedTuple):

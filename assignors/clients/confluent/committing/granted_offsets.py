@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from assignors.protocol.partition_ranges import TopicPartition as Pair
+    from levelwind.assignors.protocol.partition_ranges import TopicPartition as Pair
 
 
 class NotOwnedError(RuntimeError):

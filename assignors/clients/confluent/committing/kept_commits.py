@@ -11,12 +11,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from assignors.boot_clock import boot_seconds
+from levelwind.assignors.boot_clock import boot_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from assignors.protocol.partition_ranges import TopicPartition as Pair
+    from levelwind.assignors.protocol.partition_ranges import TopicPartition as Pair
 
 FIRST_SECONDS = 60.0
 """Time after a grant until its commit is made again, and between two attempts: the commit may be as

@@ -10,7 +10,7 @@ from confluent_kafka import TopicPartition
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from assignors.protocol.partition_ranges import TopicPartition as Pair
+    from levelwind.assignors.protocol.partition_ranges import TopicPartition as Pair
 
 NO_METADATA: Mapping[Pair, str] = MappingProxyType({})
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from confluent_kafka import KafkaException
 
-from assignors.boot_clock import boot_seconds
-from assignors.clients.confluent.committing.commit_errors import (
+from levelwind.assignors.boot_clock import boot_seconds
+from levelwind.assignors.clients.confluent.committing.commit_errors import (
     REFUSED_ERRORS,
     SUBSCRIBER_ERRORS,
     StraySubscriberError,
@@ -21,25 +21,31 @@ from assignors.clients.confluent.committing.commit_errors import (
     raise_error_of,
     stray_hint,
 )
-from assignors.clients.confluent.committing.deadline import PASSED, Deadline
-from assignors.clients.confluent.committing.granted_offsets import GrantedOffsets, NotOwnedError
-from assignors.clients.confluent.committing.kept_commits import KeptCommits
-from assignors.clients.confluent.committing.next_offsets import (
+from levelwind.assignors.clients.confluent.committing.deadline import PASSED, Deadline
+from levelwind.assignors.clients.confluent.committing.granted_offsets import (
+    GrantedOffsets,
+    NotOwnedError,
+)
+from levelwind.assignors.clients.confluent.committing.kept_commits import KeptCommits
+from levelwind.assignors.clients.confluent.committing.next_offsets import (
     NO_METADATA,
     as_topic_partitions,
     offsets_of,
 )
-from assignors.clients.confluent.committing.transactions import RESUME_SECONDS, CommitsEndedError
-from assignors.clients.confluent.event_log import log_event
+from levelwind.assignors.clients.confluent.committing.transactions import (
+    RESUME_SECONDS,
+    CommitsEndedError,
+)
+from levelwind.assignors.clients.confluent.event_log import log_event
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from assignors.clients.confluent.committing.transactions import TransactionalCommits
-    from assignors.clients.confluent.following.follower import AssignmentFollower
-    from assignors.clients.confluent.settings import ClientSettings
-    from assignors.handover.timers import Timers
-    from assignors.protocol.partition_ranges import TopicPartition as Pair
+    from levelwind.assignors.clients.confluent.committing.transactions import TransactionalCommits
+    from levelwind.assignors.clients.confluent.following.follower import AssignmentFollower
+    from levelwind.assignors.clients.confluent.settings import ClientSettings
+    from levelwind.assignors.handover.timers import Timers
+    from levelwind.assignors.protocol.partition_ranges import TopicPartition as Pair
 
 CommitOutcome: TypeAlias = Literal["committed", "refused", "unknown"]
 """Outcome of the commits of revoked partitions. Only after "unknown" may a commit still arrive."""

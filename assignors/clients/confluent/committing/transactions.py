@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from assignors.boot_clock import boot_seconds
+from levelwind.assignors.boot_clock import boot_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaException
 
-from assignors.clients.confluent.following import subscribers
-from assignors.clients.confluent.following.obstacles import QUESTION_SECONDS
-from assignors.clients.confluent.reading.assignments_reader import MissingTopicsError
-from assignors.clients.confluent.rights import (
+from levelwind.assignors.clients.confluent.following import subscribers
+from levelwind.assignors.clients.confluent.following.obstacles import QUESTION_SECONDS
+from levelwind.assignors.clients.confluent.reading.assignments_reader import MissingTopicsError
+from levelwind.assignors.clients.confluent.rights import (
     MissingRightError,
     missing_right,
 )
@@ -17,10 +17,10 @@ from assignors.clients.confluent.rights import (
 if TYPE_CHECKING:
     from threading import Event as Flag
 
-    from assignors.clients.confluent.committing.transactions import TransactionalCommits
-    from assignors.clients.confluent.following.obstacles import Obstacles
-    from assignors.clients.confluent.reading.assignments_reader import AssignmentsReader
-    from assignors.handover.member_state import MemberProfile
+    from levelwind.assignors.clients.confluent.committing.transactions import TransactionalCommits
+    from levelwind.assignors.clients.confluent.following.obstacles import Obstacles
+    from levelwind.assignors.clients.confluent.reading.assignments_reader import AssignmentsReader
+    from levelwind.assignors.handover.member_state import MemberProfile
 
 INITIALISE_SECONDS = 1.0
 """Longest time of one attempt to initialise the transactional id."""

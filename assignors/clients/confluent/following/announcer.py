@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaException, Producer
 
-from assignors.boot_clock import boot_seconds
-from assignors.protocol.records import WireError, encode, encode_key, headers
+from levelwind.assignors.boot_clock import boot_seconds
+from levelwind.assignors.protocol.records import WireError, encode, encode_key, headers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from assignors.clients.confluent.settings import ClientSettings
-    from assignors.protocol.records import Key, MemberRecord
+    from levelwind.assignors.clients.confluent.settings import ClientSettings
+    from levelwind.assignors.protocol.records import Key, MemberRecord
 
 
 class Announcer:

@@ -15,36 +15,36 @@ from threading import Event as Flag
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
-from assignors.boot_clock import boot_seconds
-from assignors.clients.confluent.committing.deadline import Deadline
-from assignors.clients.confluent.event_log import log, log_event
-from assignors.clients.confluent.following.admission import Admission
-from assignors.clients.confluent.following.announcer import Announcer
-from assignors.clients.confluent.following.follower_messages import (
+from levelwind.assignors.boot_clock import boot_seconds
+from levelwind.assignors.clients.confluent.committing.deadline import Deadline
+from levelwind.assignors.clients.confluent.event_log import log, log_event
+from levelwind.assignors.clients.confluent.following.admission import Admission
+from levelwind.assignors.clients.confluent.following.announcer import Announcer
+from levelwind.assignors.clients.confluent.following.follower_messages import (
     DelayedEvent,
     Order,
 )
-from assignors.clients.confluent.following.obstacles import Obstacles
-from assignors.clients.confluent.following.poll_watch import PollWatch
-from assignors.clients.confluent.reading.assignments_reader import (
+from levelwind.assignors.clients.confluent.following.obstacles import Obstacles
+from levelwind.assignors.clients.confluent.following.poll_watch import PollWatch
+from levelwind.assignors.clients.confluent.reading.assignments_reader import (
     AssignmentsReader,
     EndReached,
     ReaderFailed,
     RecordRead,
     StableOffsetAnswered,
 )
-from assignors.clients.confluent.reading.read_proof import ReadProof
-from assignors.clients.confluent.reading.received_assignment import event_of_assignment
-from assignors.handover import member_events as ev
-from assignors.handover.member_machine import step
-from assignors.handover.member_state import MemberMachine, Phase
-from assignors.protocol.records.reassembly import Reassembly, names_record
-from assignors.protocol.topics import Topics
+from levelwind.assignors.clients.confluent.reading.read_proof import ReadProof
+from levelwind.assignors.clients.confluent.reading.received_assignment import event_of_assignment
+from levelwind.assignors.handover import member_events as ev
+from levelwind.assignors.handover.member_machine import step
+from levelwind.assignors.handover.member_state import MemberMachine, Phase
+from levelwind.assignors.protocol.records.reassembly import Reassembly, names_record
+from levelwind.assignors.protocol.topics import Topics
 
 if TYPE_CHECKING:
-    from assignors.clients.confluent.committing.transactions import TransactionalCommits
-    from assignors.clients.confluent.settings import ClientSettings
-    from assignors.handover.lease import Lease
+    from levelwind.assignors.clients.confluent.committing.transactions import TransactionalCommits
+    from levelwind.assignors.clients.confluent.settings import ClientSettings
+    from levelwind.assignors.handover.lease import Lease
 
 WAIT_SECONDS = 0.25
 """Longest time between two ticks of the member."""

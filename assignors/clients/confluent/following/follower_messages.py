@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from assignors.clients.confluent.committing.deadline import Deadline
-    from assignors.handover import member_events as ev
+    from levelwind.assignors.clients.confluent.committing.deadline import Deadline
+    from levelwind.assignors.handover import member_events as ev
 
 
 class Order(NamedTuple):

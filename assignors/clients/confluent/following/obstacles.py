@@ -9,16 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaException
 
-from assignors.boot_clock import boot_seconds
-from assignors.clients.confluent.committing.commit_errors import SUBSCRIBER_ERRORS, stray_hint
-from assignors.clients.confluent.event_log import Reminders, log_event
-from assignors.clients.confluent.following import subscribers
-from assignors.clients.confluent.rights import RIGHT_HINT, missing_right
+from levelwind.assignors.boot_clock import boot_seconds
+from levelwind.assignors.clients.confluent.committing.commit_errors import (
+    SUBSCRIBER_ERRORS,
+    stray_hint,
+)
+from levelwind.assignors.clients.confluent.event_log import Reminders, log_event
+from levelwind.assignors.clients.confluent.following import subscribers
+from levelwind.assignors.clients.confluent.rights import RIGHT_HINT, missing_right
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from assignors.protocol.topics import Topics
+    from levelwind.assignors.protocol.topics import Topics
 
 REMINDER_SECONDS = 15.0
 """Longest time between two log lines about the same wait."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from assignors.boot_clock import boot_seconds
+from levelwind.assignors.boot_clock import boot_seconds
 
 
 class PollWatch:

@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from assignors.boot_clock import boot_seconds
-from assignors.clients.confluent.rights import MissingRightError, missing_right
-from assignors.protocol.topics import partition_for
+from levelwind.assignors.boot_clock import boot_seconds
+from levelwind.assignors.clients.confluent.rights import MissingRightError, missing_right
+from levelwind.assignors.protocol.topics import partition_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from concurrent.futures import Future
 
-    from assignors.clients.confluent.settings import ClientSettings
-    from assignors.protocol.topics import Topics
+    from levelwind.assignors.clients.confluent.settings import ClientSettings
+    from levelwind.assignors.protocol.topics import Topics
 
 POLL_SECONDS = 0.5
 """Longest time that the thread waits for a record before it asks whether to stop."""

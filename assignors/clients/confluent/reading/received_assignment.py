@@ -5,14 +5,14 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
-from assignors.clients.confluent.event_log import log_event
-from assignors.handover import member_events as ev
-from assignors.protocol.records import MemberAssignment, Rejection, Tombstone, decode
+from levelwind.assignors.clients.confluent.event_log import log_event
+from levelwind.assignors.handover import member_events as ev
+from levelwind.assignors.protocol.records import MemberAssignment, Rejection, Tombstone, decode
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from assignors.protocol.records.reassembly import Reassembly
+    from levelwind.assignors.protocol.records.reassembly import Reassembly
 
 
 def event_of_assignment(

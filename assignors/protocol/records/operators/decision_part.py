@@ -7,12 +7,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias, get_args
 
-from assignors.protocol.json_fields import LATEST_MS
-from assignors.protocol.records.cut import MOST_SHARDS
+from levelwind.assignors.protocol.json_fields import LATEST_MS
+from levelwind.assignors.protocol.records.cut import MOST_SHARDS
 
 if TYPE_CHECKING:
-    from assignors.protocol.json_fields import Fields
-    from assignors.protocol.records.metadata import Key
+    from levelwind.assignors.protocol.json_fields import Fields
+    from levelwind.assignors.protocol.records.metadata import Key
 
 Outcome: TypeAlias = Literal[
     "published", "confirmed", "suppressed", "proposed", "refused", "failed", "ordered"

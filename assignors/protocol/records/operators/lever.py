@@ -7,12 +7,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias, get_args
 
-from assignors.protocol.json_fields import LATEST_MS, show
-from assignors.protocol.partition_ranges import WireError, parse_number
+from levelwind.assignors.protocol.json_fields import LATEST_MS, show
+from levelwind.assignors.protocol.partition_ranges import WireError, parse_number
 
 if TYPE_CHECKING:
-    from assignors.protocol.json_fields import Fields
-    from assignors.protocol.records.metadata import Key
+    from levelwind.assignors.protocol.json_fields import Fields
+    from levelwind.assignors.protocol.records.metadata import Key
 
 LeverKind: TypeAlias = Literal["pause", "pin", "drain", "evacuate", "strategy"]
 LEVER_KINDS: tuple[LeverKind, ...] = get_args(LeverKind)

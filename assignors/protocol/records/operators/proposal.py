@@ -7,16 +7,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from assignors.protocol import partition_ranges as ranges
-from assignors.protocol.json_fields import LATEST_MS
+from levelwind.assignors.protocol import partition_ranges as ranges
+from levelwind.assignors.protocol.json_fields import LATEST_MS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from assignors.protocol.json_fields import Fields
-    from assignors.protocol.partition_ranges import Partitions
-    from assignors.protocol.records.metadata import Key
-    from assignors.protocol.records.planned_group import Score
+    from levelwind.assignors.protocol.json_fields import Fields
+    from levelwind.assignors.protocol.partition_ranges import Partitions
+    from levelwind.assignors.protocol.records.metadata import Key
+    from levelwind.assignors.protocol.records.planned_group import Score
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,12 +7,12 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from assignors.clients.broker_lag import BrokerLag
-from assignors.clients.group_protocols import no_common_protocol
-from assignors.problem.group import Group
-from assignors.problem.inputs import Member, Topic
-from assignors.registry import STRATEGIES
-from assignors.strategies.vote import InconsistentGroupProtocolError
+from levelwind.assignors.clients.broker_lag import BrokerLag
+from levelwind.assignors.clients.group_protocols import no_common_protocol
+from levelwind.assignors.problem.group import Group
+from levelwind.assignors.problem.inputs import Member, Topic
+from levelwind.assignors.registry import STRATEGIES
+from levelwind.assignors.strategies.vote import InconsistentGroupProtocolError
 from levelwind_testing.kafka.classic_members import (
     AiokafkaMember,
     JavaMember,
@@ -25,8 +25,8 @@ pytest.importorskip("kafka", reason="an extra that is not installed")
 pytest.importorskip("aiokafka", reason="an extra that is not installed")
 pytestmark = [pytest.mark.integration, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
 
-kafka_python = import_module("assignors.clients.kafka_python")
-aiokafka = import_module("assignors.clients.aiokafka")
+kafka_python = import_module("levelwind.assignors.clients.kafka_python")
+aiokafka = import_module("levelwind.assignors.clients.aiokafka")
 
 JAVA = "org.apache.kafka.clients.consumer"
 CLASSES = {

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assignors.clients.classic.lag_source import LagUnavailableError
-from assignors.clients.classic.strategy_classes import ASSIGNORS
-from assignors.problem.group import Group
-from assignors.problem.inputs import Member, ProblemError, Topic
-from assignors.protocol.kafka.consumer_protocol import ConsumerSubscription
-from assignors.protocol.kafka.sticky_user_data import StickyUserData
-from assignors.registry import STRATEGIES
+from levelwind.assignors.clients.classic.lag_source import LagUnavailableError
+from levelwind.assignors.clients.classic.strategy_classes import ASSIGNORS
+from levelwind.assignors.problem.group import Group
+from levelwind.assignors.problem.inputs import Member, ProblemError, Topic
+from levelwind.assignors.protocol.kafka.consumer_protocol import ConsumerSubscription
+from levelwind.assignors.protocol.kafka.sticky_user_data import StickyUserData
+from levelwind.assignors.registry import STRATEGIES
 from levelwind_testing.examples import examples
 from levelwind_testing.groups.random_groups import ProblemShape, problems
 from levelwind_testing.kafka.classic_shells import JoinedConsumer, partitions_in

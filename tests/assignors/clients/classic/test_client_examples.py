@@ -7,7 +7,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from assignors.strategies.vote import InconsistentGroupProtocolError
+from levelwind.assignors.strategies.vote import InconsistentGroupProtocolError
 from levelwind_testing.waiting import wait_until
 
 pytest.importorskip("kafka", reason="an extra that is not installed")

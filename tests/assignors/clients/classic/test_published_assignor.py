@@ -6,24 +6,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assignors.clients.classic import published_assignor
-from assignors.clients.classic.cluster_view import ClusterView
-from assignors.clients.classic.published_assignor import (
+from levelwind.assignors.clients.classic import published_assignor
+from levelwind.assignors.clients.classic.cluster_view import ClusterView
+from levelwind.assignors.clients.classic.published_assignor import (
     CooperativePublishedAssignor,
     PublishedAssignor,
 )
-from assignors.clients.classic.published_plan import PlanEpoch, PublishedPlan
-from assignors.clients.group_join import Joiner
-from assignors.clients.published_plans import PlanMailbox
-from assignors.protocol.kafka.consumer_protocol import ConsumerSubscription
-from assignors.protocol.records import (
+from levelwind.assignors.clients.classic.published_plan import PlanEpoch, PublishedPlan
+from levelwind.assignors.clients.group_join import Joiner
+from levelwind.assignors.clients.published_plans import PlanMailbox
+from levelwind.assignors.protocol.kafka.consumer_protocol import ConsumerSubscription
+from levelwind.assignors.protocol.records import (
     PlanShard,
     Tombstone,
     cutting,
     encode,
     encode_key,
 )
-from assignors.protocol.records.cutting import cut_assignments
+from levelwind.assignors.protocol.records.cutting import cut_assignments
 from levelwind_testing.kafka.classic_shells import JoinedConsumer, partitions_in
 from levelwind_testing.records import plan as plan_record
 

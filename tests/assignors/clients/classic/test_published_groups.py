@@ -12,8 +12,8 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from assignors.clients.published_plans import PlanMailbox, PublishedPlans
-from assignors.protocol.records import (
+from levelwind.assignors.clients.published_plans import PlanMailbox, PublishedPlans
+from levelwind.assignors.protocol.records import (
     LagRecord,
     OperatorRecord,
     TopicRecord,
@@ -21,7 +21,7 @@ from assignors.protocol.records import (
     encode,
     partitions_for,
 )
-from assignors.protocol.topics import Topics
+from levelwind.assignors.protocol.topics import Topics
 from levelwind_testing.kafka.classic_members import AiokafkaMember, KafkaPythonMember
 from levelwind_testing.processes.daemon_process import DaemonProcess
 from levelwind_testing.records import lag_of_owners
@@ -35,8 +35,8 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
 ]
 
-kafka_python = import_module("assignors.clients.kafka_python")
-aiokafka = import_module("assignors.clients.aiokafka")
+kafka_python = import_module("levelwind.assignors.clients.kafka_python")
+aiokafka = import_module("levelwind.assignors.clients.aiokafka")
 PARTITIONS = 6
 REPORTS_A_REQUEST = 4
 

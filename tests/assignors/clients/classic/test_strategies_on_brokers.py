@@ -7,9 +7,9 @@ import pytest
 from confluent_kafka import ConsumerGroupState, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from assignors.problem.group import Group
-from assignors.problem.inputs import Member, Topic
-from assignors.registry import STRATEGIES
+from levelwind.assignors.problem.group import Group
+from levelwind.assignors.problem.inputs import Member, Topic
+from levelwind.assignors.registry import STRATEGIES
 from levelwind_testing.kafka.classic_members import (
     AiokafkaMember,
     KafkaPythonMember,
@@ -23,8 +23,8 @@ pytest.importorskip("aiokafka", reason="an extra that is not installed")
 pytestmark = [pytest.mark.integration, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
 
 MODULES = {
-    "kafka-python": (import_module("assignors.clients.kafka_python"), KafkaPythonMember),
-    "aiokafka": (import_module("assignors.clients.aiokafka"), AiokafkaMember),
+    "kafka-python": (import_module("levelwind.assignors.clients.kafka_python"), KafkaPythonMember),
+    "aiokafka": (import_module("levelwind.assignors.clients.aiokafka"), AiokafkaMember),
 }
 JAVA = "org.apache.kafka.clients.consumer"
 KAFKAS = {

@@ -9,13 +9,13 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from assignors import boot_clock
-from assignors.boot_clock import boot_seconds as clock
-from assignors.clients.confluent import ManagedConsumer
-from assignors.handover.ledger import Incarnation, Ledger
-from assignors.handover.planner_time import PlannerTime
-from assignors.handover.timers import Timers
-from assignors.protocol.records import (
+from levelwind.assignors import boot_clock
+from levelwind.assignors.boot_clock import boot_seconds as clock
+from levelwind.assignors.clients.confluent import ManagedConsumer
+from levelwind.assignors.handover.ledger import Incarnation, Ledger
+from levelwind.assignors.handover.planner_time import PlannerTime
+from levelwind.assignors.handover.timers import Timers
+from levelwind.assignors.protocol.records import (
     MemberRecord,
     MemberShard,
     PlannerRecord,
@@ -25,8 +25,8 @@ from assignors.protocol.records import (
     encode,
     encode_key,
 )
-from assignors.protocol.records.cutting import cut
-from assignors.protocol.topics import Topics, partition_for
+from levelwind.assignors.protocol.records.cutting import cut
+from levelwind.assignors.protocol.topics import Topics, partition_for
 from levelwind_testing.kafka.jumping_clock import JumpingClock
 from levelwind_testing.kafka.managed_consumers import initialise
 from levelwind_testing.waiting import wait_until

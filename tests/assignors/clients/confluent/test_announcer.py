@@ -4,7 +4,7 @@ from types import SimpleNamespace
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from assignors.clients.confluent.following.announcer import Announcer
+from levelwind.assignors.clients.confluent.following.announcer import Announcer
 from levelwind_testing.kafka.failed_producer import FailedProducer
 from levelwind_testing.records import member
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assignors.clients.confluent.committing.offsets import CommitTracker
-from assignors.clients.confluent.settings import client_settings, member_profile
-from assignors.handover.timers import Timers
+from levelwind.assignors.clients.confluent.committing.offsets import CommitTracker
+from levelwind.assignors.clients.confluent.settings import client_settings, member_profile
+from levelwind.assignors.handover.timers import Timers
 
 UNREACHABLE = {"bootstrap.servers": "127.0.0.1:1", "log_level": 0}
 PAIRS = (("orders", 0), ("orders", 1))

@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from assignors.clients.confluent.committing import deadline
-from assignors.clients.confluent.committing.deadline import PASSED, Deadline
+from levelwind.assignors.clients.confluent.committing import deadline
+from levelwind.assignors.clients.confluent.committing.deadline import PASSED, Deadline
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from deploy.cluster import Cluster
+from levelwind.deploy.cluster import Cluster
 from levelwind_testing.kafka.managed_consumers import committed, poll_until, produce, spread
 from levelwind_testing.kafka.patient_brokers import PATIENT
 from levelwind_testing.waiting import wait_until

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from assignors.clients.confluent.fetched_records import FetchedRecords
+from levelwind.assignors.clients.confluent.fetched_records import FetchedRecords
 
 A, B = ("orders", 0), ("orders", 1)
 

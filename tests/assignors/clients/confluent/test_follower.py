@@ -4,12 +4,12 @@ import threading
 
 import pytest
 
-from assignors.clients.confluent.committing import deadline
-from assignors.clients.confluent.following.follower import AssignmentFollower
-from assignors.clients.confluent.settings import client_settings, member_profile
-from assignors.handover import member_events as ev
-from assignors.handover.member_state import MemberMachine
-from assignors.handover.timers import Timers
+from levelwind.assignors.clients.confluent.committing import deadline
+from levelwind.assignors.clients.confluent.following.follower import AssignmentFollower
+from levelwind.assignors.clients.confluent.settings import client_settings, member_profile
+from levelwind.assignors.handover import member_events as ev
+from levelwind.assignors.handover.member_state import MemberMachine
+from levelwind.assignors.handover.timers import Timers
 from levelwind_testing.waiting import GENEROUS_SECONDS
 
 TIMERS = Timers()

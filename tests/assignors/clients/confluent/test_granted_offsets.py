@@ -2,8 +2,8 @@
 
 import pytest
 
-from assignors.clients.confluent import NotOwnedError
-from assignors.clients.confluent.committing.granted_offsets import GrantedOffsets
+from levelwind.assignors.clients.confluent import NotOwnedError
+from levelwind.assignors.clients.confluent.committing.granted_offsets import GrantedOffsets
 
 ORDERS = ("orders", 0)
 

@@ -5,8 +5,8 @@ from itertools import pairwise
 import pytest
 from confluent_kafka import TopicPartition
 
-from assignors.clients.confluent.committing import kept_commits
-from assignors.clients.confluent.committing.kept_commits import FIRST_SECONDS, KeptCommits
+from levelwind.assignors.clients.confluent.committing import kept_commits
+from levelwind.assignors.clients.confluent.committing.kept_commits import FIRST_SECONDS, KeptCommits
 
 HOUR = 3600.0
 

@@ -12,10 +12,10 @@ from threading import Thread
 import pytest
 from confluent_kafka import Producer, TopicPartition
 
-from assignors.clients.confluent import NotOwnedError, Phase
-from assignors.clients.confluent.reading.assignments_reader import EndReached, RecordRead
-from assignors.handover.timers import Timers
-from assignors.protocol.records import MemberRecord
+from levelwind.assignors.clients.confluent import NotOwnedError, Phase
+from levelwind.assignors.clients.confluent.reading.assignments_reader import EndReached, RecordRead
+from levelwind.assignors.handover.timers import Timers
+from levelwind.assignors.protocol.records import MemberRecord
 from levelwind_testing.kafka.jumping_clock import step_of
 from levelwind_testing.kafka.managed_consumers import (
     committed,
@@ -31,9 +31,9 @@ BEATS = round(TIMERS.hold / TIMERS.heartbeat) + 1
 """Heartbeats in which a lease that nothing renews is over."""
 FOLLOWER = """
 import signal
-from assignors.clients.confluent import ManagedConsumer
-from assignors.clients.confluent.reading.assignments_reader import EndReached, RecordRead
-from assignors.handover.timers import Timers
+from levelwind.assignors.clients.confluent import ManagedConsumer
+from levelwind.assignors.clients.confluent.reading.assignments_reader import EndReached, RecordRead
+from levelwind.assignors.handover.timers import Timers
 consumer = ManagedConsumer(
     {{"bootstrap.servers": {bootstrap!r}, "auto.offset.reset": "earliest",
       "auto.commit.interval.ms": 50, "log_level": 2}},

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from assignors.clients import confluent
-from assignors.clients.confluent import (
+from levelwind.assignors.clients import confluent
+from levelwind.assignors.clients.confluent import (
     AsyncManagedConsumer,
     FencingToken,
     ManagedConsumer,

@@ -1,6 +1,6 @@
 """When a reader has proved that it read everything."""
 
-from assignors.clients.confluent.reading.read_proof import LONGEST_WAIT, ReadProof
+from levelwind.assignors.clients.confluent.reading.read_proof import LONGEST_WAIT, ReadProof
 
 
 def test_an_empty_log_is_read_at_once():

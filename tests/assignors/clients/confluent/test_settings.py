@@ -5,10 +5,14 @@ import sys
 
 import pytest
 
-from assignors.clients.confluent import ManagedConsumer, SettingError
-from assignors.clients.confluent.event_log import log
-from assignors.clients.confluent.settings import RESERVED_SETTINGS, client_settings, member_profile
-from assignors.handover.timers import Timers
+from levelwind.assignors.clients.confluent import ManagedConsumer, SettingError
+from levelwind.assignors.clients.confluent.event_log import log
+from levelwind.assignors.clients.confluent.settings import (
+    RESERVED_SETTINGS,
+    client_settings,
+    member_profile,
+)
+from levelwind.assignors.handover.timers import Timers
 
 
 def profile_of(config, **options):
@@ -152,10 +156,11 @@ def test_wrong_arguments_are_refused_before_anything_is_started(options, word):
 def test_the_consumer_side_pulls_in_nothing_of_the_control_plane():
     code = """
 import sys
-import assignors.clients.confluent, assignors.handover.ledger, assignors.protocol.records
+import levelwind.assignors.clients.confluent
+import levelwind.assignors.handover.ledger, levelwind.assignors.protocol.records
 heavy = {"pyspark", "apscheduler", "structlog", "pyarrow", "pandas", "pydantic", "click", "rich"}
-heavy |= {"daemon", "streaming", "deploy"}
-print(sorted(heavy & {name.partition(".")[0] for name in sys.modules}))
+heavy |= {"levelwind.daemon", "levelwind.streaming", "levelwind.deploy"}
+print(sorted(heavy & set(sys.modules)))
 """
     answer = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
@@ -164,4 +169,4 @@ print(sorted(heavy & {name.partition(".")[0] for name in sys.modules}))
 
 
 def test_the_logger_has_the_documented_name():
-    assert log.name == "assignors.clients.confluent"
+    assert log.name == "levelwind.assignors.clients.confluent"

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 from confluent_kafka import ConsumerGroupState, KafkaError, KafkaException
 
-from assignors.clients.confluent.following import subscribers
+from levelwind.assignors.clients.confluent.following import subscribers
 
 SILENT = KafkaError(KafkaError._TIMED_OUT)
 GONE = KafkaException(KafkaError(KafkaError.GROUP_ID_NOT_FOUND))

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from confluent_kafka import KafkaException
 
-from deploy.cluster import Cluster
+from levelwind.deploy.cluster import Cluster
 from levelwind_testing.chaos.proxied_cluster import broker_name
 from levelwind_testing.chaos.proxy_process import HELD, LinkFault, ProxyProcess
 from levelwind_testing.kafka.managed_consumers import committed, poll_until, produce, spread

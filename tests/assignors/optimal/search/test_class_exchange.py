@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from assignors.optimal.model.model import build_model
-from assignors.optimal.model.plan_options import Options
-from assignors.optimal.model.work_budget import WorkBudget
-from assignors.optimal.search.class_exchange import balance_classes
-from assignors.problem.group import Group
-from assignors.problem.inputs import Member, Topic
+from levelwind.assignors.optimal.model.model import build_model
+from levelwind.assignors.optimal.model.plan_options import Options
+from levelwind.assignors.optimal.model.work_budget import WorkBudget
+from levelwind.assignors.optimal.search.class_exchange import balance_classes
+from levelwind.assignors.problem.group import Group
+from levelwind.assignors.problem.inputs import Member, Topic
 
 
 def model_of(racks, lags, traffic=None):

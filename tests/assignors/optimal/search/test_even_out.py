@@ -4,11 +4,11 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assignors.optimal.model.model import build_model
-from assignors.optimal.model.plan_options import Options
-from assignors.optimal.search.even_out import even_out
-from assignors.problem.group import Group
-from assignors.problem.inputs import Member, Topic
+from levelwind.assignors.optimal.model.model import build_model
+from levelwind.assignors.optimal.model.plan_options import Options
+from levelwind.assignors.optimal.search.even_out import even_out
+from levelwind.assignors.problem.group import Group
+from levelwind.assignors.problem.inputs import Member, Topic
 from levelwind_testing.groups.random_groups import problems
 
 

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from assignors.optimal.bounds import load_moves_bound
-from assignors.optimal.model.model import build_model
-from assignors.optimal.model.plan_options import Options
-from assignors.optimal.model.work_budget import WorkBudget
-from assignors.optimal.search.relay import relay
-from assignors.problem.group import Group
-from assignors.problem.inputs import Member, Topic
+from levelwind.assignors.optimal.bounds import load_moves_bound
+from levelwind.assignors.optimal.model.model import build_model
+from levelwind.assignors.optimal.model.plan_options import Options
+from levelwind.assignors.optimal.model.work_budget import WorkBudget
+from levelwind.assignors.optimal.search.relay import relay
+from levelwind.assignors.problem.group import Group
+from levelwind.assignors.problem.inputs import Member, Topic
 
 # Everybody has 100 or 80, and may have 120; 60 more are to be taken up.
 LAGS = [60, 50, 50, 38, 62, 40, 40]

@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from assignors.optimal import optimal_plan
-from assignors.optimal.model.model import build_model
-from assignors.optimal.model.plan_options import Options
-from assignors.optimal.model.work_budget import WorkBudget
-from assignors.optimal.search.relieve import relieve
-from assignors.problem.group import Group
-from assignors.problem.inputs import Member, Topic
-from assignors.problem.score import counts
+from levelwind.assignors.optimal import optimal_plan
+from levelwind.assignors.optimal.model.model import build_model
+from levelwind.assignors.optimal.model.plan_options import Options
+from levelwind.assignors.optimal.model.work_budget import WorkBudget
+from levelwind.assignors.optimal.search.relieve import relieve
+from levelwind.assignors.problem.group import Group
+from levelwind.assignors.problem.inputs import Member, Topic
+from levelwind.assignors.problem.score import counts
 
 
 def model_of(lags, held, *, racks=None, slack=0, members="ab"):

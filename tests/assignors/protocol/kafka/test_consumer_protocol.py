@@ -9,13 +9,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from assignors.protocol.kafka.consumer_protocol import (
+from levelwind.assignors.protocol.kafka.consumer_protocol import (
     NEWEST,
     ConsumerAssignment,
     ConsumerSubscription,
 )
-from assignors.protocol.kafka.sticky_user_data import StickyUserData, encode_generation
-from assignors.protocol.partition_ranges import WireError
+from levelwind.assignors.protocol.kafka.sticky_user_data import StickyUserData, encode_generation
+from levelwind.assignors.protocol.partition_ranges import WireError
 
 GOLDEN = Path(__file__).parents[3] / "data" / "consumer_protocol.jsonl"
 LINES = [json.loads(line) for line in GOLDEN.read_text().splitlines()]

@@ -9,14 +9,14 @@ from random import Random
 
 import pytest
 
-from assignors.clients.group_join import Joiner, read_members
-from assignors.protocol.kafka.consumer_protocol import (
+from levelwind.assignors.clients.group_join import Joiner, read_members
+from levelwind.assignors.protocol.kafka.consumer_protocol import (
     NEWEST,
     ConsumerAssignment,
     ConsumerSubscription,
 )
-from assignors.protocol.kafka.sticky_user_data import StickyUserData, encode_generation
-from assignors.protocol.partition_ranges import WireError
+from levelwind.assignors.protocol.kafka.sticky_user_data import StickyUserData, encode_generation
+from levelwind.assignors.protocol.partition_ranges import WireError
 from levelwind_testing.drawn_seeds import drawn_seed
 from levelwind_testing.groups.mutation import mutated
 from levelwind_testing.kafka.consumer_protocol_oracle import Codec

@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assignors.protocol.kafka.sticky_user_data import (
+from levelwind.assignors.protocol.kafka.sticky_user_data import (
     StickyUserData,
     decode_generation,
     decode_priority,
     encode_generation,
     encode_priority,
 )
-from assignors.protocol.partition_ranges import WireError
+from levelwind.assignors.protocol.partition_ranges import WireError
 
 int32 = st.integers(-(2**31), 2**31 - 1)
 held = st.dictionaries(

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from assignors.protocol.patterns import topic_pattern as module
-from assignors.protocol.patterns.pattern_syntax import (
+from levelwind.assignors.protocol.patterns import topic_pattern as module
+from levelwind.assignors.protocol.patterns.pattern_syntax import (
     LONGEST_PATTERN,
     TOPIC_CHARACTERS,
     PatternError,
 )
-from assignors.protocol.patterns.topic_pattern import TopicPattern, topic_pattern
+from levelwind.assignors.protocol.patterns.topic_pattern import TopicPattern, topic_pattern
 
 LETTERS = st.sampled_from("ab.-1")
 NAMES = st.text(alphabet="ab1.-_Z", max_size=12).filter(lambda name: not name.startswith("__"))

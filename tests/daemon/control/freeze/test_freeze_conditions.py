@@ -4,10 +4,15 @@ from dataclasses import replace
 
 import pytest
 
-from daemon.control.freeze.conditions import ClockWatch, InputWatch, Vitals, frozen_reasons
-from daemon.control.freeze.freeze_reason import FreezeReason
-from daemon.control.settings import ControlSettings
-from daemon.pipeline.progress_totals import ProgressTotals
+from levelwind.daemon.control.freeze.conditions import (
+    ClockWatch,
+    InputWatch,
+    Vitals,
+    frozen_reasons,
+)
+from levelwind.daemon.control.freeze.freeze_reason import FreezeReason
+from levelwind.daemon.control.settings import ControlSettings
+from levelwind.daemon.pipeline.progress_totals import ProgressTotals
 
 SETTINGS = ControlSettings()
 NOW, AT = 1000.0, 5_000_000

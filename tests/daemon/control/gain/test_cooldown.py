@@ -1,5 +1,5 @@
-from daemon.control.gain.cooldown import HOUR_SECONDS, CooldownState, ExpectedGain
-from daemon.control.settings import Cause, CooldownSettings
+from levelwind.daemon.control.gain.cooldown import HOUR_SECONDS, CooldownState, ExpectedGain
+from levelwind.daemon.control.settings import Cause, CooldownSettings
 
 SETTINGS = CooldownSettings(duration=60, max_duration=200, moves_per_hour={Cause.SKEW: 10})
 EXPECTED = ExpectedGain(before=3.0, after=1.0)

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from assignors.protocol.records import BrokerRecord, Tombstone
-from daemon.control.gain.cross_rack import cross_rack_shares
+from levelwind.assignors.protocol.records import BrokerRecord, Tombstone
+from levelwind.daemon.control.gain.cross_rack import cross_rack_shares
 from levelwind_testing.control.play import Play
 from levelwind_testing.records import topic
 

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assignors.protocol import partition_ranges as ranges
-from assignors.protocol.records import MemberSpeed, SpeedRecord
-from daemon.control.gain.demand import group_demand, learned_speeds, surely_moderate
-from daemon.control.gain.overload import DemandWatch
+from levelwind.assignors.protocol import partition_ranges as ranges
+from levelwind.assignors.protocol.records import MemberSpeed, SpeedRecord
+from levelwind.daemon.control.gain.demand import group_demand, learned_speeds, surely_moderate
+from levelwind.daemon.control.gain.overload import DemandWatch
 from levelwind_testing.control.play import Play
 from levelwind_testing.records import lag, member, skew_trigger, topic
 

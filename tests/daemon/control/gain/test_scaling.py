@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assignors.problem.drain import TARGET_UTILISATION
-from daemon.control.gain.scaling import MembersWanted, least_members, members_needed
-from daemon.control.settings import ScalingSettings
+from levelwind.assignors.problem.drain import TARGET_UTILISATION
+from levelwind.daemon.control.gain.scaling import MembersWanted, least_members, members_needed
+from levelwind.daemon.control.settings import ScalingSettings
 
 DEFAULT = ScalingSettings()
 FREE = ScalingSettings(min_members=0)

@@ -7,8 +7,8 @@ from collections import deque
 import numpy as np
 import pytest
 
-from daemon.control.gain.scaling import MembersWanted, members_needed
-from daemon.control.settings import ScalingSettings
+from levelwind.daemon.control.gain.scaling import MembersWanted, members_needed
+from levelwind.daemon.control.settings import ScalingSettings
 
 STEP = 30
 """Seconds between two looks of the autoscaler."""

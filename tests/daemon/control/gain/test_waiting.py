@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assignors.problem.drain import TARGET_UTILISATION
-from daemon.control.gain.waiting import (
+from levelwind.assignors.problem.drain import TARGET_UTILISATION
+from levelwind.daemon.control.gain.waiting import (
     LONGEST_HORIZON_SECONDS,
     SHORTEST_HORIZON_SECONDS,
     usable_share,

@@ -2,9 +2,9 @@
 
 import pytest
 
-from assignors.protocol import partition_ranges as ranges
-from assignors.protocol.records import OperatorRecord, ProposalRecord, Tombstone
-from daemon.control.settings import PlanSettings
+from levelwind.assignors.protocol import partition_ranges as ranges
+from levelwind.assignors.protocol.records import OperatorRecord, ProposalRecord, Tombstone
+from levelwind.daemon.control.settings import PlanSettings
 from levelwind_testing.control.two_members import give_all_lag_to_one, skew, two_members
 from levelwind_testing.records import member, request
 

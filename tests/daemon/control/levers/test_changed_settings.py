@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from daemon.control.boundary.control_events import SettingsChanged
-from daemon.control.settings import PlanSettings
+from levelwind.daemon.control.boundary.control_events import SettingsChanged
+from levelwind.daemon.control.settings import PlanSettings
 from levelwind_testing.control.play import SETTINGS
 from levelwind_testing.control.two_members import two_members
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from assignors.protocol import partition_ranges as ranges
-from assignors.protocol.records import GroupRecord, LeverRecord, OperatorRecord, Tombstone
-from daemon.control.settings import PlanSettings
+from levelwind.assignors.protocol import partition_ranges as ranges
+from levelwind.assignors.protocol.records import GroupRecord, LeverRecord, OperatorRecord, Tombstone
+from levelwind.daemon.control.settings import PlanSettings
 from levelwind_testing.control.play import Play
 from levelwind_testing.control.two_members import skew, two_members
 from levelwind_testing.records import member, request, topic

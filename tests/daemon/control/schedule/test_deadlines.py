@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from daemon.control import controller
-from daemon.control.controller import Ticked
-from daemon.control.schedule import ticking
-from daemon.control.schedule.deadlines import Deadlines
-from daemon.control.schedule.group_table import GroupTable
+from levelwind.daemon.control import controller
+from levelwind.daemon.control.controller import Ticked
+from levelwind.daemon.control.schedule import ticking
+from levelwind.daemon.control.schedule.deadlines import Deadlines
+from levelwind.daemon.control.schedule.group_table import GroupTable
 from levelwind_testing.control.deadline_story import Story
 from levelwind_testing.control.play import Play
 from levelwind_testing.examples import examples

@@ -9,15 +9,15 @@ from unittest.mock import patch
 
 import pytest
 
-from assignors.handover import patience
-from assignors.protocol.records import Tombstone
-from daemon.control import controller
-from daemon.control.gain.overload import DemandWatch
-from daemon.control.membership import start_bars
-from daemon.control.membership.duplicate_instances import InstanceConflict
-from daemon.control.schedule import deadlines, deciding
-from daemon.control.schedule.deadlines import AT_ONCE, NEVER
-from daemon.control.settings import CooldownSettings
+from levelwind.assignors.handover import patience
+from levelwind.assignors.protocol.records import Tombstone
+from levelwind.daemon.control import controller
+from levelwind.daemon.control.gain.overload import DemandWatch
+from levelwind.daemon.control.membership import start_bars
+from levelwind.daemon.control.membership.duplicate_instances import InstanceConflict
+from levelwind.daemon.control.schedule import deadlines, deciding
+from levelwind.daemon.control.schedule.deadlines import AT_ONCE, NEVER
+from levelwind.daemon.control.settings import CooldownSettings
 from levelwind_testing.control.deadline_story import Story
 from levelwind_testing.control.play import SETTINGS, Play
 from levelwind_testing.records import lag, member, skew_trigger, topic

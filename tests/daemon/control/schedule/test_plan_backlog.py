@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from daemon.control.controller import PlanBudget
+from levelwind.daemon.control.controller import PlanBudget
 from levelwind_testing.control.play import TIMERS, Play
 from levelwind_testing.records import lag, member, racks_trigger, request, topic
 

@@ -4,17 +4,17 @@ from dataclasses import replace
 
 import pytest
 
-from assignors.protocol import partition_ranges as ranges
-from assignors.protocol.records import GroupRecord, PlanShard, Tombstone, cutting
-from assignors.protocol.records.shards import planned_assignments
-from daemon.control.controller import (
+from levelwind.assignors.protocol import partition_ranges as ranges
+from levelwind.assignors.protocol.records import GroupRecord, PlanShard, Tombstone, cutting
+from levelwind.assignors.protocol.records.shards import planned_assignments
+from levelwind.daemon.control.controller import (
     Clock,
     ProxiedMembersChanged,
     ProxyChanged,
     RecordReceived,
     step,
 )
-from daemon.control.watched.proxied_members import ProxiedMember
+from levelwind.daemon.control.watched.proxied_members import ProxiedMember
 from levelwind_testing.control.play import Play
 from levelwind_testing.records import lag, member, racks_trigger, request, topic
 

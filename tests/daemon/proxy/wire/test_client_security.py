@@ -4,9 +4,9 @@ import ssl
 
 import pytest
 
-from daemon.errors import ConfigurationError
-from daemon.proxy.wire.broker_connection import addresses
-from daemon.proxy.wire.client_security import client_security
+from levelwind.daemon.errors import ConfigurationError
+from levelwind.daemon.proxy.wire.broker_connection import addresses
+from levelwind.daemon.proxy.wire.client_security import client_security
 
 SASL = {"sasl.mechanism": "SCRAM-SHA-512", "sasl.username": "me", "sasl.password": "secret"}
 

@@ -7,10 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assignors.clients.group_join import Joiner
-from assignors.protocol.kafka.types import Reader, array, int16, int32, nullable_bytes, string
-from assignors.protocol.partition_ranges import WireError
-from daemon.proxy.wire import group_requests as kafka
+from levelwind.assignors.clients.group_join import Joiner
+from levelwind.assignors.protocol.kafka.types import (
+    Reader,
+    array,
+    int16,
+    int32,
+    nullable_bytes,
+    string,
+)
+from levelwind.assignors.protocol.partition_ranges import WireError
+from levelwind.daemon.proxy.wire import group_requests as kafka
 
 REQUESTS = [
     kafka.ApiVersionsRequest(),

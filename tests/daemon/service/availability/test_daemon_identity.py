@@ -2,7 +2,12 @@
 
 import stat
 
-from daemon.service.availability.daemon_identity import FILE, instance_of, kept_id, same_daemon
+from levelwind.daemon.service.availability.daemon_identity import (
+    FILE,
+    instance_of,
+    kept_id,
+    same_daemon,
+)
 
 
 def test_the_name_is_kept(tmp_path):

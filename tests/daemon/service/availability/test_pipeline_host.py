@@ -6,10 +6,10 @@ from typing import ClassVar
 
 import pytest
 
-from daemon.config.settings import load
-from daemon.pipeline.progress_totals import ProgressTotals
-from daemon.service.availability import pipeline_host
-from daemon.service.availability.pipeline_host import PipelineHost, PipelineSight
+from levelwind.daemon.config.settings import load
+from levelwind.daemon.pipeline.progress_totals import ProgressTotals
+from levelwind.daemon.service.availability import pipeline_host
+from levelwind.daemon.service.availability.pipeline_host import PipelineHost, PipelineSight
 
 ME, BEFORE, OTHER = "host/aaaaaaaa-1111", "host/aaaaaaaa-0000", "elsewhere/bbbbbbbb-2222"
 

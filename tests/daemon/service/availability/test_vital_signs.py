@@ -1,10 +1,10 @@
 """Vital signs of a term: what its threads report becomes reasons to freeze."""
 
-from daemon.control.freeze.freeze_reason import FreezeReason
-from daemon.control.settings import ControlSettings, FreezeSettings
-from daemon.service.availability.freeze_metrics import FreezeCollector
-from daemon.service.availability.readiness import Readiness
-from daemon.service.availability.vital_signs import VitalSigns
+from levelwind.daemon.control.freeze.freeze_reason import FreezeReason
+from levelwind.daemon.control.settings import ControlSettings, FreezeSettings
+from levelwind.daemon.service.availability.freeze_metrics import FreezeCollector
+from levelwind.daemon.service.availability.readiness import Readiness
+from levelwind.daemon.service.availability.vital_signs import VitalSigns
 
 
 def test_each_report_has_its_reason():

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from streaming.errors import PipelineError
-from streaming.spark.store.batch_offsets import OffsetsFiles, current_batch, end_offsets
+from levelwind.streaming.errors import PipelineError
+from levelwind.streaming.spark.store.batch_offsets import OffsetsFiles, current_batch, end_offsets
 
 LOG = (
     'v1\n{"batchWatermarkMs":0,"batchTimestampMs":1,"conf":{}}\n'

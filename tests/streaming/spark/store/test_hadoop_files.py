@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from levelwind.streaming.errors import PipelineError
+from levelwind.streaming.spark.checkpoint import CheckpointShape, prepare
+from levelwind.streaming.spark.store.checkpoint_files import LocalFiles
+from levelwind.streaming.spark.store.hadoop_files import HadoopFiles, open_files
 from levelwind_testing.pipeline.mounted_files import mount
-from streaming.errors import PipelineError
-from streaming.spark.checkpoint import CheckpointShape, prepare
-from streaming.spark.store.checkpoint_files import LocalFiles
-from streaming.spark.store.hadoop_files import HadoopFiles, open_files
 
 pytestmark = pytest.mark.integration
 

@@ -8,9 +8,14 @@ from dataclasses import replace
 
 import pytest
 
-from deploy.ports import HOST, free_ports
-from streaming.spark.store import offsets_server
-from streaming.spark.store.offsets_server import LENGTH, QUESTION, AskedOffsets, OffsetsServer
+from levelwind.deploy.ports import HOST, free_ports
+from levelwind.streaming.spark.store import offsets_server
+from levelwind.streaming.spark.store.offsets_server import (
+    LENGTH,
+    QUESTION,
+    AskedOffsets,
+    OffsetsServer,
+)
 
 ENTRIES = {7: b"v1\n{}\n{}", 8: b"x" * 3_000_000}
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from streaming.errors import PipelineError
-from streaming.spark import checkpoint
-from streaming.spark.checkpoint import CheckpointShape, prepare
-from streaming.spark.store.checkpoint_files import LocalFiles, local_path
+from levelwind.streaming.errors import PipelineError
+from levelwind.streaming.spark import checkpoint
+from levelwind.streaming.spark.checkpoint import CheckpointShape, prepare
+from levelwind.streaming.spark.store.checkpoint_files import LocalFiles, local_path
 
 SHAPE = CheckpointShape(cluster_id="C", prefix="levelwind.")
 MOST_REQUESTS = 40

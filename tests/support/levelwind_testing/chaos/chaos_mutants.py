@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 
-from assignors.clients.confluent.following.follower import AssignmentFollower
-from assignors.handover.holding import Holding
-from assignors.handover.lease import NEVER, Lease
-from assignors.handover.timers import Timers
+from levelwind.assignors.clients.confluent.following.follower import AssignmentFollower
+from levelwind.assignors.handover.holding import Holding
+from levelwind.assignors.handover.lease import NEVER, Lease
+from levelwind.assignors.handover.timers import Timers
 
 
 def _go_on_without_lease() -> None:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from assignors.handover.timers import Timers
+from levelwind.assignors.handover.timers import Timers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

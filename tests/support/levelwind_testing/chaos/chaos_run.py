@@ -15,7 +15,7 @@ from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from assignors.handover.timers import Timers
+from levelwind.assignors.handover.timers import Timers
 from levelwind_testing.chaos.chaos_plan import ChaosPlan
 from levelwind_testing.chaos.chaos_worker import CALM_FILE, Orders, boot_time
 from levelwind_testing.chaos.checker import (

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from deploy import guard
+from levelwind.deploy import guard
 from levelwind_testing.chaos.chaos_worker import Orders, boot_time
 from levelwind_testing.chaos.programs import ENVIRONMENT
 from levelwind_testing.waiting import wait_until

@@ -5,7 +5,7 @@ Behind the mutant's name come the arguments of `levelwind`.
 
 import sys
 
-from daemon.cli.main import main
+from levelwind.daemon.cli.main import main
 from levelwind_testing.chaos.chaos_mutants import mutate
 
 if __name__ == "__main__":

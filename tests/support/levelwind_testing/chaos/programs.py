@@ -2,9 +2,9 @@
 
 import os
 
-from levelwind_testing.source_tree import ROOT
+from levelwind_testing.source_tree import NAMES, ROOT
 
 ENVIRONMENT = {
     **os.environ,
-    "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests" / "support")]),
+    "PYTHONPATH": os.pathsep.join([str(NAMES), str(ROOT / "tests" / "support")]),
 }

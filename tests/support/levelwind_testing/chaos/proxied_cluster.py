@@ -5,8 +5,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from deploy.broker_config import Node
-from deploy.cluster import Cluster
+from levelwind.deploy.broker_config import Node
+from levelwind.deploy.cluster import Cluster
 from levelwind_testing.chaos.proxy_process import HELD, LinkFault, ProxyProcess
 
 SETTINGS = {

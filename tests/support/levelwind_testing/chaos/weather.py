@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count
 
-from assignors.handover.timers import Timers
+from levelwind.assignors.handover.timers import Timers
 from levelwind_testing.chaos.crew import Member, PlannerProcess
 from levelwind_testing.chaos.proxied_cluster import ProxiedCluster, broker_name
 from levelwind_testing.chaos.proxy_process import HELD, LinkFault

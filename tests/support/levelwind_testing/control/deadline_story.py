@@ -3,11 +3,11 @@
 from dataclasses import replace
 from random import Random
 
-from assignors.protocol.records import MemberSpeed, Nack, SpeedRecord, Tombstone, encode
-from assignors.protocol.unread_lag import UnreadLag
-from daemon.control.context import LogEvent
-from daemon.control.controller import CommitsFenced, PlanBudget, Publish
-from daemon.control.settings import ControlSettings, CooldownSettings
+from levelwind.assignors.protocol.records import MemberSpeed, Nack, SpeedRecord, Tombstone, encode
+from levelwind.assignors.protocol.unread_lag import UnreadLag
+from levelwind.daemon.control.context import LogEvent
+from levelwind.daemon.control.controller import CommitsFenced, PlanBudget, Publish
+from levelwind.daemon.control.settings import ControlSettings, CooldownSettings
 from levelwind_testing.control.play import Play
 from levelwind_testing.records import (
     lag,

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass, field, replace
 
-from assignors.handover.timers import Timers
-from assignors.protocol import partition_ranges as ranges
-from assignors.protocol.records import (
+from levelwind.assignors.handover.timers import Timers
+from levelwind.assignors.protocol import partition_ranges as ranges
+from levelwind.assignors.protocol.records import (
     LagRecord,
     LeverRecord,
     MemberAssignment,
@@ -14,9 +14,9 @@ from assignors.protocol.records import (
     TopicRecord,
     TriggerRecord,
 )
-from assignors.protocol.records.reassembly import Reassembly
-from daemon.control.context import LogEvent
-from daemon.control.controller import (
+from levelwind.assignors.protocol.records.reassembly import Reassembly
+from levelwind.daemon.control.context import LogEvent
+from levelwind.daemon.control.controller import (
     Audit,
     Clock,
     ControlState,
@@ -32,8 +32,8 @@ from daemon.control.controller import (
     concerns,
     step,
 )
-from daemon.control.settings import ControlSettings, CooldownSettings, PlanSettings
-from daemon.telemetry.log_events import EVENTS
+from levelwind.daemon.control.settings import ControlSettings, CooldownSettings, PlanSettings
+from levelwind.daemon.telemetry.log_events import EVENTS
 
 TIMERS = Timers()
 SETTINGS = ControlSettings(settle=1.0, settle_max=5.0, cooldown=CooldownSettings(duration=60.0))

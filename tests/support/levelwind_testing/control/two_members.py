@@ -1,7 +1,7 @@
 """The beginning of a transcript: a group of two members that have a topic of four partitions."""
 
-from assignors.protocol import partition_ranges as ranges
-from daemon.control.settings import PlanSettings
+from levelwind.assignors.protocol import partition_ranges as ranges
+from levelwind.daemon.control.settings import PlanSettings
 from levelwind_testing.control.play import Play
 from levelwind_testing.records import lag, member, skew_trigger, topic
 

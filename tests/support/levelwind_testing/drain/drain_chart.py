@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from daemon.charts import BEST, INK, MUTED, PLAIN, chart_file
+from levelwind.daemon.charts import BEST, INK, MUTED, PLAIN, chart_file
 from levelwind_testing.drain.drain_candidates import CANDIDATES
 from levelwind_testing.drain.drain_report import counted
 from levelwind_testing.drain.drain_scenarios import SCENARIOS

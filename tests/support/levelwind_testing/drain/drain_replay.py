@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from daemon.simulation.command import rules_of
-from daemon.simulation.fleet import Consumer, Fleet, Joined, Left, Slowed, World
-from daemon.simulation.strategy.candidates import candidate as planning_candidate
-from daemon.simulation.strategy.observation import Rhythm
-from daemon.simulation.strategy.strategy_run import HandOver, StrategyRun
-from daemon.simulation.traffic import MINUTE_SECONDS, RecentArrivals
+from levelwind.daemon.simulation.command import rules_of
+from levelwind.daemon.simulation.fleet import Consumer, Fleet, Joined, Left, Slowed, World
+from levelwind.daemon.simulation.strategy.candidates import candidate as planning_candidate
+from levelwind.daemon.simulation.strategy.observation import Rhythm
+from levelwind.daemon.simulation.strategy.strategy_run import HandOver, StrategyRun
+from levelwind.daemon.simulation.traffic import MINUTE_SECONDS, RecentArrivals
 from levelwind_testing.drain.drain_figures import (
     ArrivedRecords,
     delays_of,
@@ -48,8 +48,8 @@ from levelwind_testing.drain.prefetching_reader import PrefetchingReader
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from daemon.config.settings import Settings
-    from daemon.simulation.fleet import Event
+    from levelwind.daemon.config.settings import Settings
+    from levelwind.daemon.simulation.fleet import Event
     from levelwind_testing.drain.drain_candidates import DrainCandidate
 
 TICKS = 4

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from assignors.clients.published_plans import PublishedPlans
+from levelwind.assignors.clients.published_plans import PublishedPlans
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -48,7 +48,7 @@ class PublishedConsumer:
             KafkaConsumer,
         )
 
-        from assignors.clients import kafka_python  # noqa: PLC0415 - an extra
+        from levelwind.assignors.clients import kafka_python  # noqa: PLC0415 - an extra
 
         class Listener(ConsumerRebalanceListener):  # type: ignore[misc]
             """Passes changes on."""

@@ -4,7 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
-from assignors.kafka_streams import StreamsConsumer, StreamsProcess, StreamsSettings, Task, TaskPlan
+from levelwind.assignors.kafka_streams import (
+    StreamsConsumer,
+    StreamsProcess,
+    StreamsSettings,
+    Task,
+    TaskPlan,
+)
 
 RACKS = ("a", "b", "c")
 

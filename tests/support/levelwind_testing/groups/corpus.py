@@ -4,8 +4,11 @@ import json
 import struct
 from pathlib import Path
 
-from assignors.protocol.kafka.consumer_protocol import ConsumerAssignment, ConsumerSubscription
-from assignors.protocol.kafka.sticky_user_data import StickyUserData
+from levelwind.assignors.protocol.kafka.consumer_protocol import (
+    ConsumerAssignment,
+    ConsumerSubscription,
+)
+from levelwind.assignors.protocol.kafka.sticky_user_data import StickyUserData
 from levelwind_testing.pipeline.offsets_reference_codec import (
     commit_key,
     commit_value,

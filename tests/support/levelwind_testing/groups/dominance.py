@@ -10,12 +10,12 @@ from dataclasses import replace
 from random import Random
 from typing import NamedTuple
 
-from assignors.optimal import optimal_strategy
-from assignors.problem.assignment import Assignment
-from assignors.problem.group import Group
-from assignors.problem.inputs import Member, Topic
-from assignors.problem.score import score
-from assignors.registry import STRATEGIES
+from levelwind.assignors.optimal import optimal_strategy
+from levelwind.assignors.problem.assignment import Assignment
+from levelwind.assignors.problem.group import Group
+from levelwind.assignors.problem.inputs import Member, Topic
+from levelwind.assignors.problem.score import score
+from levelwind.assignors.registry import STRATEGIES
 
 BASELINES = ("lag", "range", "sticky", "uniform")
 RACKS = ("a", "b", "c")

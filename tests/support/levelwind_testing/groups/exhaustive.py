@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from assignors.problem.assignment import Assignment
+from levelwind.assignors.problem.assignment import Assignment
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from hypothesis import strategies as st
 
-from assignors.problem.group import Group
-from assignors.problem.inputs import Member, Topic
+from levelwind.assignors.problem.group import Group
+from levelwind.assignors.problem.inputs import Member, Topic
 
 PickInteger = Callable[[int, int], int]
 """Random integer from the first to the second argument, both included."""

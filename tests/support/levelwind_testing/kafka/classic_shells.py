@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from assignors.protocol.kafka.consumer_protocol import ConsumerAssignment
+from levelwind.assignors.protocol.kafka.consumer_protocol import ConsumerAssignment
 
 
 class _Membership:

@@ -3,8 +3,8 @@
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from assignors.protocol.records import LagRecord, PipelineRecord
-from daemon.config.settings import load
+from levelwind.assignors.protocol.records import LagRecord, PipelineRecord
+from levelwind.daemon.config.settings import load
 from levelwind_testing.kafka.newest_record import newest_record
 
 RECORDS = 100

@@ -6,10 +6,10 @@ import subprocess
 import threading
 from typing import TYPE_CHECKING
 
-from deploy import guard
-from deploy.broker_config import java_command
-from deploy.jars import classpath
-from deploy.java import java
+from levelwind.deploy import guard
+from levelwind.deploy.broker_config import java_command
+from levelwind.deploy.jars import classpath
+from levelwind.deploy.java import java
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

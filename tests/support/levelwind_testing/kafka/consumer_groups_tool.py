@@ -3,9 +3,9 @@
 import subprocess
 from dataclasses import dataclass
 
-from deploy.broker_config import java_command
-from deploy.jars import classpath
-from deploy.java import java
+from levelwind.deploy.broker_config import java_command
+from levelwind.deploy.jars import classpath
+from levelwind.deploy.java import java
 
 MAIN = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 SECONDS = 120

@@ -5,7 +5,10 @@ from typing import Any
 
 from py4j.protocol import Py4JJavaError
 
-from assignors.protocol.kafka.consumer_protocol import ConsumerAssignment, ConsumerSubscription
+from levelwind.assignors.protocol.kafka.consumer_protocol import (
+    ConsumerAssignment,
+    ConsumerSubscription,
+)
 from levelwind_testing.kafka.kafka_oracle import CONSUMER, Kafka
 
 Partitions = Mapping[str, Sequence[int]]

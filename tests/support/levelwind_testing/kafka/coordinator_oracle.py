@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from assignors.problem.inputs import Member, Topic
+from levelwind.assignors.problem.inputs import Member, Topic
 from levelwind_testing.kafka.kafka_oracle import Kafka
 
 MAX_PARTITIONS, TOPICS_PER_SIZE = 12, 8

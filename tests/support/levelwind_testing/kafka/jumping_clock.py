@@ -12,7 +12,7 @@ from levelwind_testing.waiting import wait_until
 
 
 class JumpingClock:
-    """Stands for the module `time` in `assignors.boot_clock`.
+    """Stands for the module `time` in `levelwind.assignors.boot_clock`.
 
     While it is stopped, `poll` and `consume` return only what was asked for with a time-out of 0.
     """

@@ -13,9 +13,9 @@ from typing import Any
 
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 
-from assignors.problem.inputs import Member, Topic
-from deploy.jars import classpath
-from deploy.java import java
+from levelwind.assignors.problem.inputs import Member, Topic
+from levelwind.deploy.jars import classpath
+from levelwind.deploy.java import java
 
 CONSUMER = "org.apache.kafka.clients.consumer"
 CLIENT_SIDE = {

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
-from daemon.kafka.topic_reader import ConsumedRecord, read_to_end
+from levelwind.daemon.kafka.topic_reader import ConsumedRecord, read_to_end
 
 if TYPE_CHECKING:
-    from daemon.config.settings import Settings
+    from levelwind.daemon.config.settings import Settings
 
 Record = TypeVar("Record")
 

@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from assignors.protocol.topics import Topics
-from daemon.observer.cluster_state import ClusterState
-from daemon.observer.observer import Observer
-from daemon.observer.settings import ObserverSettings
+from levelwind.assignors.protocol.topics import Topics
+from levelwind.daemon.observer.cluster_state import ClusterState
+from levelwind.daemon.observer.observer import Observer
+from levelwind.daemon.observer.settings import ObserverSettings
 from levelwind_testing.kafka.simulated_admin import SimulatedAdmin, Traffic
 
 

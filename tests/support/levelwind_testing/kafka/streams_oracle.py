@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from assignors.kafka_streams import StreamsConsumer, StreamsProcess, StreamsSettings, Task
+from levelwind.assignors.kafka_streams import StreamsConsumer, StreamsProcess, StreamsSettings, Task
 from levelwind_testing.kafka.kafka_oracle import Kafka
 
 STREAMS = "org.apache.kafka.coordinator.group.streams"

@@ -9,7 +9,7 @@ from typing import Any
 
 from PIL import Image
 
-from daemon.api.views.lag_history import LagHistory
+from levelwind.daemon.api.views.lag_history import LagHistory
 from levelwind_testing.page.api_client import TOKEN, ApiClient, wait_until_served
 from levelwind_testing.page.page_browser import open_browser
 from levelwind_testing.page.scripted_decisions import scripted_decisions

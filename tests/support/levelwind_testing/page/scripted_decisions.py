@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from assignors.protocol.records import DecisionPart
-from daemon.decisions.encoding import entry_parts
+from levelwind.assignors.protocol.records import DecisionPart
+from levelwind.daemon.decisions.encoding import entry_parts
 from levelwind_testing.page.scripted_groups import NAMES
 
 OUTCOMES = ("published", "suppressed", "published", "proposed", "confirmed", "failed")

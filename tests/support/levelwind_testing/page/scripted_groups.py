@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from random import Random
 
-from assignors.protocol.records import (
+from levelwind.assignors.protocol.records import (
     BrokerRecord,
     GroupRecord,
     LagRecord,
@@ -17,8 +17,8 @@ from assignors.protocol.records import (
     TopicRecord,
     TriggerRecord,
 )
-from assignors.protocol.records.planned_group import CertifiedObjective, PlanCertificate
-from daemon.kafka.topic_reader import ConsumedRecord
+from levelwind.assignors.protocol.records.planned_group import CertifiedObjective, PlanCertificate
+from levelwind.daemon.kafka.topic_reader import ConsumedRecord
 from levelwind_testing import records
 from levelwind_testing.records import TOPIC_ID
 

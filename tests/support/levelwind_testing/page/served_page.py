@@ -5,14 +5,14 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from daemon.api.http_server import HttpServer
-from daemon.api.views.decision_log import DecisionLog
-from daemon.config.http_section import HttpSection
-from daemon.config.settings import Settings
-from daemon.kafka.topic_reader import ConsumedRecord
-from daemon.kafka.topic_specs import TopicSettings
-from daemon.service.availability.readiness import Readiness
-from daemon.service.metrics import Metrics
+from levelwind.daemon.api.http_server import HttpServer
+from levelwind.daemon.api.views.decision_log import DecisionLog
+from levelwind.daemon.config.http_section import HttpSection
+from levelwind.daemon.config.settings import Settings
+from levelwind.daemon.kafka.topic_reader import ConsumedRecord
+from levelwind.daemon.kafka.topic_specs import TopicSettings
+from levelwind.daemon.service.availability.readiness import Readiness
+from levelwind.daemon.service.metrics import Metrics
 from levelwind_testing.page.scripted_groups import ScriptedInstallation
 
 SECRET = "secret-of-the-cluster"  # noqa: S105 - of a test

@@ -4,7 +4,7 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from assignors.protocol.records import PlannedRacks, PlannedTopic
+from levelwind.assignors.protocol.records import PlannedRacks, PlannedTopic
 from levelwind_testing.pipeline.local_pipeline import OFFSETS
 from levelwind_testing.pipeline.offsets_reference_codec import compact, string, uvarint
 from levelwind_testing.pipeline.scripted_log import ID, SECOND, Story, name_of

@@ -2,7 +2,7 @@
 
 from confluent_kafka import Consumer, TopicPartition
 
-from assignors.protocol.records import MemberAssignment
+from levelwind.assignors.protocol.records import MemberAssignment
 from levelwind_testing import records
 from levelwind_testing.pipeline.installation import Installation, now
 

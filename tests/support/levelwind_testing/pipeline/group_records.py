@@ -1,6 +1,6 @@
 """Random group records, encoded by the coordinator's own classes, and the expected decoding.
 
-As a script (`PYTHONPATH=.:tests/support python -m levelwind_testing.pipeline.group_records`) it
+As a script (`PYTHONPATH=tests/support python -m levelwind_testing.pipeline.group_records`) it
 prints tests/data/group_records.jsonl: a few records of every kind and version, encoded in a Java
 process by the classes of Kafka's group coordinator.
 """
@@ -16,11 +16,14 @@ from typing import Any
 
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 
-from assignors.protocol.kafka.consumer_protocol import ConsumerAssignment, ConsumerSubscription
-from deploy.jars import classpath
-from deploy.java import java
-from streaming.decoding.classic_group import ClassicMember, Membership
-from streaming.decoding.consumer_group import (
+from levelwind.assignors.protocol.kafka.consumer_protocol import (
+    ConsumerAssignment,
+    ConsumerSubscription,
+)
+from levelwind.deploy.jars import classpath
+from levelwind.deploy.java import java
+from levelwind.streaming.decoding.classic_group import ClassicMember, Membership
+from levelwind.streaming.decoding.consumer_group import (
     CurrentAssignment,
     GroupEpoch,
     GroupPartitions,

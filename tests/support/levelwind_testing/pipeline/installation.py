@@ -18,7 +18,7 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
 
-from assignors.protocol.records import (
+from levelwind.assignors.protocol.records import (
     OffsetsRecord,
     Record,
     Tombstone,
@@ -27,7 +27,7 @@ from assignors.protocol.records import (
     encode_key,
     partition_key,
 )
-from assignors.protocol.topics import LARGEST_LAG_BYTES, Topics, partition_for
+from levelwind.assignors.protocol.topics import LARGEST_LAG_BYTES, Topics, partition_for
 from levelwind_testing.waiting import wait_until
 
 PARTITIONS = {

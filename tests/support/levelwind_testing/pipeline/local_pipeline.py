@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from assignors.protocol.records import (
+from levelwind.assignors.protocol.records import (
     LagRecord,
     Record,
     SpeedRecord,
@@ -15,25 +15,25 @@ from assignors.protocol.records import (
     encode,
     encode_key,
 )
-from assignors.protocol.topics import Topics
-from levelwind_testing.pipeline.offsets_reference_codec import commit_key, commit_value
-from streaming import output
-from streaming.bucket import update as bucket_update
-from streaming.bucket.group_columns import from_columns
-from streaming.bucket.state import BucketState, unpack_groups
-from streaming.decoding import ingest
-from streaming.group.state import GroupState
-from streaming.messages.buckets import (
+from levelwind.assignors.protocol.topics import Topics
+from levelwind.streaming import output
+from levelwind.streaming.bucket import update as bucket_update
+from levelwind.streaming.bucket.group_columns import from_columns
+from levelwind.streaming.bucket.state import BucketState, unpack_groups
+from levelwind.streaming.decoding import ingest
+from levelwind.streaming.group.state import GroupState
+from levelwind.streaming.messages.buckets import (
     DEFAULT_BUCKETS,
     GROUP_KEY_PREFIX,
     TOPIC_KEY_PREFIX,
     group_key,
 )
-from streaming.messages.rows import Kind, Row, SinkRow
-from streaming.output import OutputTopics
-from streaming.rules.skew import SkewRule
-from streaming.topic import joint_update
-from streaming.topic.state import LagRule, TopicState
+from levelwind.streaming.messages.rows import Kind, Row, SinkRow
+from levelwind.streaming.output import OutputTopics
+from levelwind.streaming.rules.skew import SkewRule
+from levelwind.streaming.topic import joint_update
+from levelwind.streaming.topic.state import LagRule, TopicState
+from levelwind_testing.pipeline.offsets_reference_codec import commit_key, commit_value
 
 TOPICS = Topics()
 OUTPUTS = OutputTopics(topics=TOPICS, lag=4, triggers=4, dead_letters=4)

@@ -8,7 +8,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, TopicPartition
 
-from assignors.protocol.records import PipelineRecord, encode_key
+from levelwind.assignors.protocol.records import PipelineRecord, encode_key
 from levelwind_testing.pipeline.installation import PARTITIONS, Installation
 
 PROCESS_RECORD = encode_key(PipelineRecord.KEY)

@@ -2,9 +2,9 @@
 
 from pyspark.sql import SparkSession
 
-from streaming.spark import query
-from streaming.spark.progress import Progress, QueryNews
-from streaming.spark.settings import PipelineSettings
+from levelwind.streaming.spark import query
+from levelwind.streaming.spark.progress import Progress, QueryNews
+from levelwind.streaming.spark.settings import PipelineSettings
 
 
 class RunningQuery:

@@ -8,19 +8,19 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from assignors.protocol.records import (
+from levelwind.assignors.protocol.records import (
     GroupRecord,
     MemberAssignment,
     PlannedTopic,
     Tombstone,
     encode_key,
 )
-from assignors.protocol.records.cutting import cut
+from levelwind.assignors.protocol.records.cutting import cut
+from levelwind.streaming.messages.rows import SinkRow
+from levelwind.streaming.rules.skew import SkewRule
 from levelwind_testing import records
 from levelwind_testing.pipeline.local_pipeline import OFFSETS, TOPICS, LocalPipeline, Log
 from levelwind_testing.pipeline.offsets_reference_codec import commit_key
-from streaming.messages.rows import SinkRow
-from streaming.rules.skew import SkewRule
 
 SECOND = 1000
 RULE = SkewRule(threshold=1.5, floor_seconds=3, duration_ms=3 * SECOND)

@@ -9,8 +9,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from deploy import distribution, guard
-from deploy.jars import classpath
+from levelwind.deploy import distribution, guard
+from levelwind.deploy.jars import classpath
+from levelwind.streaming.spark.settings import WORKER_DAEMON
 from levelwind_testing.processes.daemon_process import set_options
 from levelwind_testing.processes.hadoop_cluster import HadoopCluster
 from levelwind_testing.processes.json_lines import follow_json_lines
@@ -23,7 +24,6 @@ from levelwind_testing.processes.spark_cluster import (
     kill_tree,
 )
 from levelwind_testing.waiting import wait_until
-from streaming.spark.settings import WORKER_DAEMON
 
 DRIVER_JVM = b"org.apache.spark.deploy.SparkSubmit"
 MOST_STARTS = 4
@@ -73,7 +73,14 @@ class ClusterPipeline:
     def start_with(self, *options: str) -> None:
         """Start it by its command with other options than the archive; they win."""
         spark = set_options(*(_spark_setting(*pair) for pair in self._spark_settings.items()))
-        command = [sys.executable, "-m", "daemon.cli", "pipeline", "--master", self._spark.url]
+        command = [
+            sys.executable,
+            "-m",
+            "levelwind.daemon.cli",
+            "pipeline",
+            "--master",
+            self._spark.url,
+        ]
         environment = os.environ | self._spark.variables
         self._start([*command, *self._options, *spark, *options], environment)
 
@@ -153,7 +160,7 @@ class ClusterPipeline:
             self.wait_for_end()
         elif victim == "python":
             for pid in set(below) - set(jvms):
-                if b"daemon.cli" in command_of(pid):
+                if b"levelwind.daemon.cli" in command_of(pid):
                     kill_tree(pid, deep=False)
             self.wait_for_end()
         self.child.kill()

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 
 from confluent_kafka import Consumer, TopicPartition
 
-from daemon.wall_clock import now_ms
+from levelwind.daemon.wall_clock import now_ms
+from levelwind.streaming.decoding import offsets_topic
 from levelwind_testing.processes.offsets_writer import (
     FIRST_END,
     OFFSETS_PARTITIONS,
@@ -15,7 +16,6 @@ from levelwind_testing.processes.offsets_writer import (
     commit_keys,
     commit_value,
 )
-from streaming.decoding import offsets_topic
 
 STEP_SECONDS = 0.05
 

@@ -16,11 +16,11 @@ from functools import cache as once
 from pathlib import Path
 from typing import Any
 
-from deploy import guard
-from deploy.cache import cache
+from levelwind.deploy import guard
+from levelwind.deploy.cache import cache
 from levelwind_testing.processes.json_lines import follow_json_lines
+from levelwind_testing.source_tree import NAMES, ROOT
 
-ROOT = Path(__file__).parents[4]
 NUMBER = 10001
 """User and group of the processes, as in the image."""
 SETUP = """
@@ -92,7 +92,7 @@ class ConfinedProcess:
         kept = [str(path) for path in used if path.is_relative_to("/tmp")]  # noqa: S108 - hidden
         environment = {
             "PATH": "/opt/levelwind/bin:/usr/local/bin:/usr/bin:/bin",
-            "PYTHONPATH": str(ROOT),
+            "PYTHONPATH": str(NAMES),
             "PYTHONUNBUFFERED": "1",
             **variables,
         }

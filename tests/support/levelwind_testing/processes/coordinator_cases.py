@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from struct import pack
 from typing import Any, NamedTuple
 
-from assignors.problem.inputs import Member, Topic
+from levelwind.assignors.problem.inputs import Member, Topic
 from levelwind_testing.kafka.kafka_oracle import Kafka, subscribed
 
 

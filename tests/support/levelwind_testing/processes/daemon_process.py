@@ -10,8 +10,8 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from assignors.handover.timers import Timers
-from deploy import guard
+from levelwind.assignors.handover.timers import Timers
+from levelwind.deploy import guard
 from levelwind_testing.processes.json_lines import follow_json_lines
 from levelwind_testing.waiting import GENEROUS_SECONDS, wait_until
 
@@ -23,7 +23,7 @@ NOISE_LINES = 25
 
 
 def daemon_command(
-    bootstrap: str, *settings: str, program: Sequence[str] = ("-m", "daemon.cli")
+    bootstrap: str, *settings: str, program: Sequence[str] = ("-m", "levelwind.daemon.cli")
 ) -> list[str]:
     """Command line of a daemon that logs JSON; `settings` are as for `--set`.
 
@@ -127,7 +127,7 @@ class DaemonProcess(LoggedProcess):
         bootstrap: str,
         state: Path,
         *settings: str,
-        program: Sequence[str] = ("-m", "daemon.cli"),
+        program: Sequence[str] = ("-m", "levelwind.daemon.cli"),
         observed: str | None = None,
     ) -> None:
         """Start a daemon.
@@ -152,6 +152,13 @@ class PipelineProcess(LoggedProcess):
     """A pipeline that no daemon started; `settings` are as for `--set`."""
 
     def __init__(self, bootstrap: str, state: Path, *settings: str) -> None:
-        command = [sys.executable, "-m", "daemon.cli", "pipeline", "--bootstrap", bootstrap]
+        command = [
+            sys.executable,
+            "-m",
+            "levelwind.daemon.cli",
+            "pipeline",
+            "--bootstrap",
+            bootstrap,
+        ]
         options = set_options("log.format=json", f"state_dir={state}", *settings)
         super().__init__([*command, *options])

@@ -4,8 +4,8 @@ import threading
 from collections import defaultdict
 from typing import Any
 
-from assignors.clients.confluent import ManagedConsumer, OwnershipChange
-from assignors.handover.timers import Timers
+from levelwind.assignors.clients.confluent import ManagedConsumer, OwnershipChange
+from levelwind.assignors.handover.timers import Timers
 
 
 class Follower:

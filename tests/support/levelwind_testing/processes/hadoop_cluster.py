@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from deploy import guard
-from deploy.jars import classpath
-from deploy.java import java
-from deploy.ports import HOST, answers, free_ports
+from levelwind.deploy import guard
+from levelwind.deploy.jars import classpath
+from levelwind.deploy.java import java
+from levelwind.deploy.ports import HOST, answers, free_ports
 from levelwind_testing.processes.spark_cluster import SPARK_HOME, StandaloneSpark, last_lines
 from levelwind_testing.waiting import wait_until
 

@@ -13,24 +13,24 @@ from contextlib import suppress
 from queue import Empty, SimpleQueue
 from uuid import uuid4
 
-from assignors.boot_clock import boot_seconds
-from assignors.clients.confluent.following.announcer import Announcer
-from assignors.clients.confluent.reading.assignments_reader import (
+from levelwind.assignors.boot_clock import boot_seconds
+from levelwind.assignors.clients.confluent.following.announcer import Announcer
+from levelwind.assignors.clients.confluent.reading.assignments_reader import (
     AssignmentsReader,
     EndReached,
     ReaderFailed,
     RecordRead,
     StableOffsetAnswered,
 )
-from assignors.clients.confluent.reading.read_proof import ReadProof
-from assignors.clients.confluent.settings import client_settings
-from assignors.handover import member_events as ev
-from assignors.handover.member_machine import step
-from assignors.handover.member_state import MemberMachine, MemberProfile, Phase
-from assignors.handover.timers import Timers
-from assignors.protocol.records import MemberAssignment, Tombstone, decode
-from assignors.protocol.records.reassembly import Reassembly
-from assignors.protocol.topics import Topics
+from levelwind.assignors.clients.confluent.reading.read_proof import ReadProof
+from levelwind.assignors.clients.confluent.settings import client_settings
+from levelwind.assignors.handover import member_events as ev
+from levelwind.assignors.handover.member_machine import step
+from levelwind.assignors.handover.member_state import MemberMachine, MemberProfile, Phase
+from levelwind.assignors.handover.timers import Timers
+from levelwind.assignors.protocol.records import MemberAssignment, Tombstone, decode
+from levelwind.assignors.protocol.records.reassembly import Reassembly
+from levelwind.assignors.protocol.topics import Topics
 
 TICK_SECONDS = 0.25
 WAIT_SECONDS = 0.02

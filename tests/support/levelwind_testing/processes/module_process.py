@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from deploy import guard
+from levelwind.deploy import guard
 
 
 def start_module(name: str, *arguments: str, grace: float) -> guard.Guarded:

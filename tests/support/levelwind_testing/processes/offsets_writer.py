@@ -8,11 +8,16 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaException, Producer, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from assignors.protocol.records import MemberAssignment, OffsetsRecord, TopicRecord, encode
-from assignors.protocol.topics import Topics
-from daemon.wall_clock import now_ms
+from levelwind.assignors.protocol.records import (
+    MemberAssignment,
+    OffsetsRecord,
+    TopicRecord,
+    encode,
+)
+from levelwind.assignors.protocol.topics import Topics
+from levelwind.daemon.wall_clock import now_ms
+from levelwind.streaming.decoding import offsets_topic
 from levelwind_testing.waiting import wait_until
-from streaming.decoding import offsets_topic
 
 ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 RAW_ID = bytes(15) + b"\x01"

@@ -16,7 +16,7 @@ from threading import Event, Thread
 from confluent_kafka import KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from assignors.protocol.records import (
+from levelwind.assignors.protocol.records import (
     GroupRecord,
     LagRecord,
     OperatorRecord,
@@ -24,10 +24,10 @@ from assignors.protocol.records import (
     TopicRecord,
     encode,
 )
-from assignors.protocol.records.shards import planned_assignments
-from assignors.protocol.topics import Topics, partition_for
-from daemon.kafka.topic_reader import read_to_end
-from daemon.observer.cluster_probe import OFFSETS_TOPIC
+from levelwind.assignors.protocol.records.shards import planned_assignments
+from levelwind.assignors.protocol.topics import Topics, partition_for
+from levelwind.daemon.kafka.topic_reader import read_to_end
+from levelwind.daemon.observer.cluster_probe import OFFSETS_TOPIC
 from levelwind_testing.kafka.kafka_wire import offsets_partition
 from levelwind_testing.processes.daemon_process import DaemonProcess
 from levelwind_testing.processes.subscriber_process import SubscriberProcess, shared
@@ -289,7 +289,15 @@ class ProxiedStage:
         return ("proxy.leading", "proxy.waiting_for_lead") not in pairwise(standings)
 
     def describe(self):
-        command = [sys.executable, "-m", "daemon.cli", "describe", self.group, "--format", "json"]
+        command = [
+            sys.executable,
+            "-m",
+            "levelwind.daemon.cli",
+            "describe",
+            self.group,
+            "--format",
+            "json",
+        ]
         command += ["--bootstrap", self.bootstrap]
         for setting in (f"prefix={self.topics.prefix}", *self.settings):
             command += ["--set", setting]

@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass
 from importlib import import_module
 from typing import Any
 
-from assignors.clients.published_plans import PublishedPlans
+from levelwind.assignors.clients.published_plans import PublishedPlans
 from levelwind_testing.kafka.classic_members import AiokafkaMember, KafkaPythonMember
 from levelwind_testing.processes.json_lines import follow_json_lines
 from levelwind_testing.processes.module_process import start_module
@@ -151,8 +151,8 @@ class ReportingAiokafka(Reporting, AiokafkaMember):
 
 
 CLIENTS = {
-    "kafka-python": ("assignors.clients.kafka_python", ReportingKafkaPython),
-    "aiokafka": ("assignors.clients.aiokafka", ReportingAiokafka),
+    "kafka-python": ("levelwind.assignors.clients.kafka_python", ReportingKafkaPython),
+    "aiokafka": ("levelwind.assignors.clients.aiokafka", ReportingAiokafka),
 }
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
-from deploy import guard
-from deploy.jars import classpath
-from deploy.ports import HOST, free_ports
+from levelwind.deploy import guard
+from levelwind.deploy.jars import classpath
+from levelwind.deploy.ports import HOST, free_ports
 from levelwind_testing.deploy_tools import S3_LOCK, python_tool
 
 BUCKET = "levelwind"

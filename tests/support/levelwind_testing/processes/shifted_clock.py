@@ -22,7 +22,7 @@ def main(offsets: Path) -> None:
 
     time.time = shifted  # type: ignore[assignment]
     time.time_ns = lambda: round(shifted() * 1e9)  # type: ignore[assignment]
-    from daemon.cli.main import main as run  # noqa: PLC0415 - it must find the clock as it is now
+    from levelwind.daemon.cli.main import main as run  # noqa: PLC0415 - it must find the clock as it is now
 
     sys.exit(run())
 

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pyspark
 
-from deploy import guard
-from deploy.java import java
-from deploy.ports import HOST, free_ports
+from levelwind.deploy import guard
+from levelwind.deploy.java import java
+from levelwind.deploy.ports import HOST, free_ports
 from levelwind_testing.waiting import wait_until
 
 SPARK_HOME = Path(pyspark.__file__).resolve().parent

@@ -4,9 +4,9 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Self
 
-from daemon.config.settings import Settings
-from daemon.pipeline.supervisor import Attempts, PipelineChild
-from deploy.jars import classpath
+from levelwind.daemon.config.settings import Settings
+from levelwind.daemon.pipeline.supervisor import Attempts, PipelineChild
+from levelwind.deploy.jars import classpath
 from levelwind_testing.processes import processes
 from levelwind_testing.waiting import wait_until
 

@@ -18,7 +18,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from daemon.cli.main import main
+from levelwind.daemon.cli.main import main
 from levelwind_testing.waiting import wait_until
 
 if TYPE_CHECKING:

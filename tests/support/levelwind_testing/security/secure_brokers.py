@@ -14,8 +14,8 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from deploy.broker_config import JVM_OPTIONS, LOG_ALLOWED, BrokerSecurity
-from deploy.cluster import Cluster
+from levelwind.deploy.broker_config import JVM_OPTIONS, LOG_ALLOWED, BrokerSecurity
+from levelwind.deploy.cluster import Cluster
 from levelwind_testing.security.certificates import Authority, Identity
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ check at every time.
 
 from collections import defaultdict
 
-from assignors.handover.ledger import Incarnation
-from assignors.protocol import partition_ranges as ranges
-from assignors.protocol.records import GroupRecord, MemberAssignment, MemberRecord
+from levelwind.assignors.handover.ledger import Incarnation
+from levelwind.assignors.protocol import partition_ranges as ranges
+from levelwind.assignors.protocol.records import GroupRecord, MemberAssignment, MemberRecord
 
 
 class ViolationError(AssertionError):

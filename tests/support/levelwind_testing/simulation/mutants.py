@@ -9,12 +9,12 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from unittest.mock import patch
 
-from assignors.handover.holding import Holding, Revocation
-from assignors.handover.lease import Lease
-from assignors.handover.ledger import Ledger
-from assignors.handover.timers import Timers
-from assignors.protocol.records import MemberAssignment
-from daemon.control.boundary.control_events import RecordReceived
+from levelwind.assignors.handover.holding import Holding, Revocation
+from levelwind.assignors.handover.lease import Lease
+from levelwind.assignors.handover.ledger import Ledger
+from levelwind.assignors.handover.timers import Timers
+from levelwind.assignors.protocol.records import MemberAssignment
+from levelwind.daemon.control.boundary.control_events import RecordReceived
 from levelwind_testing.simulation.faults import Fault
 from levelwind_testing.simulation.processes import member_process
 from levelwind_testing.simulation.processes.member_shell import Shell

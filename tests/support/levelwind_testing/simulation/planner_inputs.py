@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from assignors.protocol.records import LagRecord, OperatorRecord, TopicRecord
+from levelwind.assignors.protocol.records import LagRecord, OperatorRecord, TopicRecord
 
 
 class PlannerInputs:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from random import Random
 
-from assignors.handover.timers import Timers
+from levelwind.assignors.handover.timers import Timers
 from levelwind_testing.simulation.faults import APPLY, AT_AN_EFFECT, OF_A_MEMBER, Fault
 from levelwind_testing.simulation.world import World, WorldSettings
 

@@ -4,9 +4,9 @@ from collections import Counter
 from dataclasses import dataclass, field
 from random import Random
 
-from assignors.handover.timers import Timers
-from assignors.protocol.records import Tombstone
-from daemon.control.settings import ControlSettings, CooldownSettings, PlanSettings
+from levelwind.assignors.handover.timers import Timers
+from levelwind.assignors.protocol.records import Tombstone
+from levelwind.daemon.control.settings import ControlSettings, CooldownSettings, PlanSettings
 from levelwind_testing.simulation.faults import inject
 from levelwind_testing.simulation.invariants import Checks, ViolationError
 from levelwind_testing.simulation.modelled_brokers.link import Link

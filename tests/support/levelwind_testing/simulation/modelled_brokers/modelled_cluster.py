@@ -4,7 +4,7 @@ Every request and every answer takes a time of its own. A link that is cut holds
 until it is whole again, or loses it. What reached the brokers stays, whoever sent it.
 """
 
-from assignors.protocol.records import partitions_for
+from levelwind.assignors.protocol.records import partitions_for
 from levelwind_testing.simulation.modelled_brokers.partition_log import Partition, Transaction
 
 KINDS = ("metadata", "lag", "triggers", "members", "assignments", "control")

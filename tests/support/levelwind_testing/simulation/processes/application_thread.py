@@ -1,12 +1,12 @@
 """The application's thread of a consumer: poll, handlers, commits, and the member's orders.
 
-Models `assignors.clients.confluent`: the lease is asked before every hand-out, commit and grant;
-within `guard` of its end nothing is handed out; past it everything is dropped.
+Models `levelwind.assignors.clients.confluent`: the lease is asked before every hand-out, commit and
+grant; within `guard` of its end nothing is handed out; past it everything is dropped.
 """
 
 from functools import partial
 
-from assignors.handover import member_events as ev
+from levelwind.assignors.handover import member_events as ev
 
 POLL_SECONDS = 0.3
 COMMIT_INTERVAL_SECONDS = 5.0

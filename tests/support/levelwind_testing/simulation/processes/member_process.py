@@ -7,11 +7,11 @@ and asks the lease before everything it does.
 
 from collections import deque
 
-from assignors.clients.confluent.reading.read_proof import ReadProof
-from assignors.handover import member_events as ev
-from assignors.handover.member_machine import step
-from assignors.handover.member_state import MemberMachine, MemberProfile, Phase
-from assignors.protocol.records import MemberAssignment
+from levelwind.assignors.clients.confluent.reading.read_proof import ReadProof
+from levelwind.assignors.handover import member_events as ev
+from levelwind.assignors.handover.member_machine import step
+from levelwind.assignors.handover.member_state import MemberMachine, MemberProfile, Phase
+from levelwind.assignors.protocol.records import MemberAssignment
 from levelwind_testing.simulation.modelled_brokers.link import Link
 from levelwind_testing.simulation.modelled_brokers.partition_log import Reader
 from levelwind_testing.simulation.processes.application_thread import ApplicationThread

@@ -2,24 +2,24 @@
 
 One thread takes events, leads or stands by, and performs effects; the reader, the writer of
 canaries, the membership in the group of daemons and the fencer of commits only post to its mailbox.
-Models `daemon.service.daemon`.
+Models `levelwind.daemon.service.daemon`.
 """
 
 from dataclasses import replace
 from types import SimpleNamespace
 
-from assignors.protocol.records import CanaryRecord
-from assignors.protocol.topics import Topics
-from daemon.control.boundary.control_effects import FenceCommits, Fenced, Publish
-from daemon.control.boundary.control_events import (
+from levelwind.assignors.protocol.records import CanaryRecord
+from levelwind.assignors.protocol.topics import Topics
+from levelwind.daemon.control.boundary.control_effects import FenceCommits, Fenced, Publish
+from levelwind.daemon.control.boundary.control_events import (
     CommitsFenced,
     MembersRead,
     Recovered,
     Ticked,
 )
-from daemon.control.context import LogEvent
-from daemon.control.controller import Clock, ControlState, PlanBudget, step, together
-from daemon.service.leadership import (
+from levelwind.daemon.control.context import LogEvent
+from levelwind.daemon.control.controller import Clock, ControlState, PlanBudget, step, together
+from levelwind.daemon.service.leadership import (
     CanaryReadBack,
     CanaryWritten,
     LeadChanged,
@@ -29,8 +29,8 @@ from daemon.service.leadership import (
     ReadUntil,
     TopicsRead,
 )
-from daemon.service.mailbox import Mailbox
-from daemon.service.record_intake import RecordIntake
+from levelwind.daemon.service.mailbox import Mailbox
+from levelwind.daemon.service.record_intake import RecordIntake
 from levelwind_testing.simulation.modelled_brokers.link import Link
 from levelwind_testing.simulation.modelled_brokers.modelled_cluster import KINDS
 from levelwind_testing.simulation.modelled_brokers.partition_log import Reader
@@ -41,7 +41,7 @@ ONE_PLAN = PlanBudget(plans=1, every=TICK_SECONDS)
 """The least budget there is: where two groups are due at once, one waits for its plan."""
 PUBLISH_TIMEOUT_SECONDS = 5.0
 ASK_SECONDS = 2.0
-"""Limit of one question for ends of topics, as in `daemon.service.read_marks`."""
+"""Limit of one question for ends of topics, as in `levelwind.daemon.service.read_marks`."""
 CANARY_TIMEOUT_SECONDS = 10.0
 LEAD_HEARTBEAT_SECONDS = 0.3
 SIGNED = ("members", "assignments")
