@@ -4,7 +4,8 @@ Rich is imported only where something is printed with it: a command that prints 
 never imports it.
 
 Guarantees: names are printed verbatim and whole, also where the output is not a terminal; nothing
-in a name is interpreted as markup, and none of its characters steers the terminal (`printable`).
+in a name is interpreted as markup, and none of its characters steers the terminal (`printable`). A
+table that is wider than the terminal leaves columns out, and says which.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import click
 from levelwind.daemon.printable import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from rich.console import Console
     from rich.table import Table
@@ -42,13 +43,19 @@ def echo(text: str, *, err: bool = False) -> None:
     click.echo(printable(text), err=err)
 
 
-def borderless_table(*names: tuple[str, bool]) -> Table:
-    """An empty table; each column is given by its name and whether it is right-aligned."""
+def borderless_table(*names: tuple[str, bool], least: Sequence[str] = ()) -> Table:
+    """Make an empty table.
+
+    Args:
+        names: each column's name, and whether it is right-aligned, as figures are, which are never
+            folded.
+        least: the columns that a terminal too narrow for all goes without, the first one first.
+    """
     from levelwind.daemon.plain_console import PlainTable  # noqa: PLC0415 - see the module
 
-    table = PlainTable(box=None, header_style="bold", pad_edge=False)
+    table = PlainTable(least, box=None, header_style="bold", pad_edge=False)
     for name, right in names:
-        table.add_column(name, justify="right" if right else "left", overflow="fold")
+        table.add_column(name, justify="right" if right else "left", overflow="fold", no_wrap=right)
     return table
 
 

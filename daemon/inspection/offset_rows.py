@@ -47,6 +47,18 @@ class OffsetRow(NamedTuple):
 
 
 COLUMNS = tuple(name.upper().replace("_", "-") for name in OffsetRow._fields)
+LEAST = (
+    "CLIENT-ID",
+    "HOST",
+    "LOCAL",
+    "RACK",
+    "REPLICA-RACKS",
+    "GROUP",
+    "NOTE",
+    "PLANNED",
+    "SECONDS",
+)
+"""Columns that a narrow terminal goes without, the first one first."""
 NUMBERS = frozenset({"PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG", "SECONDS"})
 
 
@@ -185,7 +197,7 @@ def offset_table(rows: Iterable[OffsetRow], extras: Mapping[str, list[str]]) -> 
         extras: further columns by name, each with a text for every row.
     """
     columns = [(name, name in NUMBERS) for name in COLUMNS]
-    table = borderless_table(*columns, *((name, False) for name in extras))
+    table = borderless_table(*columns, *((name, False) for name in extras), least=LEAST)
     for index, row in enumerate(rows):
         table.add_row(*row.texts(), *(column[index] for column in extras.values()))
     return table

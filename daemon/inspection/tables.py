@@ -91,6 +91,7 @@ def print_groups(views: Iterable[GroupView]) -> None:
         ("SKEW", True),
         *([("AS PLANNED", True)] if planned else []),
         ("TRIGGERS", False),
+        least=("TOPICS", "EPOCH", "STRATEGY", "AS PLANNED", "MODE", "TRIGGERS", "DRAIN"),
     )
     for view, row in rows:
         table.add_row(
@@ -208,6 +209,7 @@ def _member_table(view: GroupView) -> Table:
         ("LAG", True),
         ("LOAD", True),
         ("SPEED", True),
+        least=("SPEED", "REVOKING", "PENDING", "RACK", "LOAD"),
     )
     parts = ("owned", "planned") if watched else ("assigned", "pending", "revoking")
     for row in member_rows(view):

@@ -101,6 +101,7 @@ def print_decisions(entries: Iterable[DecisionEntry]) -> None:
         ("MOVES", True),
         ("BY", False),
         ("WHY", False),
+        least=("WHY", "BY", "PLAN", "MOVES", "CAUSE"),
     )
     for entry in entries:
         request = entry.body.get("request") or {}
