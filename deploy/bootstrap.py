@@ -7,9 +7,11 @@ step is tried offline first: once the caches are warm, a fresh checkout needs no
 
 import fcntl
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
+import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from hashlib import sha256
@@ -45,10 +47,12 @@ def _link_names() -> None:
 
     They read no import hook, which is what an editable installation brings for that name.
     """
-    link = NAMES / "levelwind"
-    link.parent.mkdir(exist_ok=True)
-    link.unlink(missing_ok=True)
-    link.symlink_to(os.path.relpath(ROOT, link.parent))
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    shutil.rmtree(NAMES, ignore_errors=True)
+    for name, folder in project["tool"]["setuptools"]["package-dir"].items():
+        link = NAMES.joinpath(*name.split("."))
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.symlink_to(os.path.relpath(ROOT / folder, link.parent))
 
 
 def installer() -> str:

@@ -22,7 +22,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from levelwind.assignors.clients.confluent import ManagedConsumer
+from levelwind.clients.confluent import ManagedConsumer
 
 log = logging.getLogger("consumer")
 

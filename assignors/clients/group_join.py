@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from levelwind.assignors.problem.group import Group
     from levelwind.assignors.protocol.partition_ranges import Partitions
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("levelwind.clients.classic")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,7 +28,7 @@ from levelwind.assignors.protocol.topics import Topics, partition_for
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("levelwind.clients.classic")
 
 POLL_SECONDS = 0.5
 METADATA_TIMEOUT_SECONDS = 5.0

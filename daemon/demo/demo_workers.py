@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from confluent_kafka import Consumer
 
-from levelwind.assignors.clients.confluent import ManagedConsumer
+from levelwind.assignors.clients.confluent.consumer import ManagedConsumer
 from levelwind.daemon.demo.workload import RACKS, TOPICS, WorkloadThread
 from levelwind.daemon.wall_clock import now_ms
 

@@ -21,7 +21,7 @@ from typing import Any
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from levelwind.assignors.clients.confluent import ManagedConsumer
+from levelwind.clients.confluent import ManagedConsumer
 from levelwind.daemon.config.settings import load
 from levelwind.daemon.kafka import clients
 from levelwind.daemon.service.startup import run

@@ -5,13 +5,13 @@ import subprocess
 import sys
 import zipfile
 from email.parser import Parser
-from importlib.metadata import distribution
+from importlib.metadata import distribution, version
 
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from levelwind_testing.source_tree import NAME, PACKAGES, ROOT
+from levelwind_testing.source_tree import PACKAGES, ROOT, package_folders
 
 
 @pytest.fixture(scope="module")
@@ -69,6 +69,45 @@ def installed_with(wheel, extra):
     return found
 
 
+def install(wheel, names, directory):
+    """Make a directory of the packages that pip would have installed, as they are here."""
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(directory)
+    for name in names:
+        for file in distribution(name).files or ():
+            if file.parts[0] != ".." and not (link := directory / file.parts[0]).exists():
+                link.symlink_to(distribution(name).locate_file(file.parts[0]))
+
+
+@pytest.mark.slow
+def test_an_installation_leaves_packages_alone_that_are_named_like_its_folders(wheel, tmp_path):
+    install(wheel, {"python-daemon", "lockfile", "click"}, tmp_path)
+    tops = {path.name for path in tmp_path.iterdir()}
+    assert {name for name in tops if name.startswith("levelwind")} | {"daemon"} == {
+        "levelwind",
+        f"levelwind-{version('levelwind')}.dist-info",
+        "daemon",
+    }
+    program = (
+        f"import sys; sys.path.insert(0, {str(tmp_path)!r});"
+        "import daemon, levelwind.daemon.cli.main as command;"
+        "print(daemon.DaemonContext().umask, daemon.__file__, command.__file__)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", program],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == [
+        "0",
+        str(tmp_path / "daemon" / "__init__.py"),
+        str(tmp_path / "levelwind" / "daemon" / "cli" / "main.py"),
+    ]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("extra", "client"), [("kafka-python", "kafka_python"), ("aiokafka", "aiokafka")]
@@ -82,18 +121,12 @@ def test_the_extra_of_a_client_brings_that_client_and_works_with_nothing_else(
     names = installed_with(wheel, extra)
     allowed = {"numpy", "confluent-kafka", extra, "async-timeout", "packaging", "typing-extensions"}
     assert names <= allowed
-    with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(tmp_path)
-    for name in names:  # a directory of the packages that pip would have installed
-        for file in distribution(name).files or ():
-            if file.parts[0] != ".." and not (link := tmp_path / file.parts[0]).exists():
-                link.symlink_to(distribution(name).locate_file(file.parts[0]))
+    install(wheel, names, tmp_path)
     source = f"""
         import sys
         sys.path.insert(0, {str(tmp_path)!r})
-        from levelwind.assignors.clients import {client}
-        from levelwind.assignors.clients.broker_lag import BrokerLag
-        from levelwind.assignors.clients.published_plans import PublishedPlans
+        from levelwind.clients import {client}
+        from levelwind.clients.classic import BrokerLag, PublishedPlans
         from levelwind.assignors.solver import SolverMissingError
         for name in {client}.__all__:
             made = getattr({client}, name)
@@ -126,8 +159,9 @@ def test_the_consumers_side_works_without_the_control_planes_libraries(wheel, tm
         absent = "pyspark apscheduler structlog click rich pydantic pyarrow".split()
         absent += ["pandas", "jgo", "pydantic_settings"]
         sys.modules.update(dict.fromkeys(absent))  # importing them fails from now on
-        from levelwind import assignors
-        found = pkgutil.walk_packages(assignors.__path__, "levelwind.assignors.")
+        from levelwind import assignors, clients
+        found = [*pkgutil.walk_packages(assignors.__path__, "levelwind.assignors.")]
+        found += pkgutil.iter_modules(clients.__path__, "levelwind.clients.")
         names = [module.name for module in found]
         print([importlib.import_module(name).__file__ for name in names])
     """
@@ -142,9 +176,13 @@ def test_the_consumers_side_works_without_the_control_planes_libraries(wheel, tm
 def test_every_file_of_the_packages_is_in_the_wheel(source, wheel):
     with zipfile.ZipFile(wheel) as archive:
         packed = {name for name in archive.namelist() if ".dist-info/" not in name}
-    files = (path for name in PACKAGES for path in (source / name).rglob("*") if path.is_file())
+    expected = {}
+    for name, folder in sorted(package_folders().items()):  # what is inside another one, last
+        for path in (source / folder).rglob("*"):
+            if path.is_file():
+                expected[path] = f"{name.replace('.', '/')}/{path.relative_to(source / folder)}"
     # A folder that is missing here is missing in pyproject.toml's list of packages.
-    assert packed == {f"{NAME}/{path.relative_to(source)}" for path in files}
+    assert packed == set(expected.values())
 
 
 def test_the_command_is_installed(wheel):

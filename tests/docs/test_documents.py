@@ -22,7 +22,7 @@ from levelwind.daemon.config.settings import Settings, load
 from levelwind.daemon.control.schedule.plan_backlog import PlanBacklog
 from levelwind.daemon.service.metrics import Metrics, families
 from levelwind.daemon.telemetry.log_events import EVENTS
-from levelwind_testing.source_tree import NAME, PACKAGES, ROOT
+from levelwind_testing.source_tree import NAME, ROOT, package_folders
 
 README = ROOT / "README.md"
 CHANGELOG = ROOT / "CHANGELOG.md"
@@ -40,7 +40,7 @@ LINK = re.compile(r"\[[^]]+\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 PATH = re.compile(rf"(?<![\w./-])(?:{TOP_FOLDERS})/[\w./-]+")
 TARGET = re.compile(r"\bmake ([a-z][a-z-]*)")
-MODULE = re.compile(rf"{NAME}\.({'|'.join(PACKAGES)})\b")
+MODULE = re.compile("|".join(rf"{name}\b" for name in package_folders()))
 DOTTED = re.compile(r"[a-z_]+(?:\.[a-z_]+)+")
 KAFKAS_UNITS = (".ms", ".minutes")
 """Ends of names that are Kafka's: levelwind's own settings are in seconds."""
@@ -139,7 +139,11 @@ def is_section(shape: Any) -> bool:
 
 
 def is_module(dotted: str) -> bool:
-    path = ROOT / dotted.removeprefix(f"{NAME}.").replace(".", "/")
+    for name, folder in package_folders().items():
+        if f"{dotted}.".startswith(f"{name}."):
+            dotted = f"{folder}{dotted.removeprefix(name)}"
+            break
+    path = ROOT / dotted.replace(".", "/")
     return path.is_dir() or path.with_suffix(".py").is_file()
 
 
@@ -183,7 +187,7 @@ def of_pages(*left_out: Path) -> Any:
 
 
 SETTINGS = set(setting_paths(Settings))
-EVENT_AREAS = {name.partition(".")[0] for name in (*EVENTS, *client_events())}
+EVENT_AREAS = {name.partition(".")[0] for name in (*EVENTS, *client_events())} - {NAME}
 
 
 @of_pages()

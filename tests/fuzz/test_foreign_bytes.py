@@ -47,7 +47,7 @@ RUN_KIB = 256 * 1024
 @pytest.fixture(autouse=True)
 def unlogged(caplog):
     """Leave out the warnings: what pytest keeps of them would count as a reader's memory."""
-    caplog.set_level(logging.ERROR, "levelwind.assignors.clients.group_join")
+    caplog.set_level(logging.ERROR, "levelwind.clients.classic")
 
 
 def damaged(draw, seeds, *, words=False):

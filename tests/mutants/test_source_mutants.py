@@ -14,7 +14,7 @@ from runpy import run_path
 
 import pytest
 
-from levelwind_testing.source_tree import NAME, PACKAGES, ROOT
+from levelwind_testing.source_tree import PACKAGES, ROOT, package_folders
 
 DECLARED = run_path(str(Path(__file__).with_name("source_mutants.py")))
 MUTANTS = DECLARED["MUTANTS"]
@@ -89,8 +89,10 @@ def copy(tmp_path_factory):
     for folder in (*PACKAGES, "tests"):
         shutil.copytree(ROOT / folder, copy / folder, ignore=without)
     shutil.copy(ROOT / "pyproject.toml", copy)
-    (copy / "names").mkdir()
-    (copy / "names" / NAME).symlink_to(copy)
+    for name, folder in package_folders().items():
+        link = copy.joinpath("names", *name.split("."))
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.symlink_to(copy / folder)
     return copy
 
 

@@ -145,6 +145,4 @@ class AiokafkaAdapter(ClientShell):
 
 def for_aiokafka(assignor: type[Assignor]) -> type[Assignor]:
     """Make a class that `partition_assignment_strategy` of an `AIOKafkaConsumer` takes."""
-    return shell_class(
-        assignor, (AiokafkaAdapter, assignor), "levelwind.assignors.clients.aiokafka"
-    )
+    return shell_class(assignor, (AiokafkaAdapter, assignor), "levelwind.clients.aiokafka")

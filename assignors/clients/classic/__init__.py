@@ -2,5 +2,5 @@
 
 The package turns what a client gives (metadata of the cluster, subscriptions) into a problem, and
 the answer of a strategy into the bytes of assignments. It imports no Kafka client: the shells
-`levelwind.assignors.clients.kafka_python` and `levelwind.assignors.clients.aiokafka` do.
+`levelwind.clients.kafka_python` and `levelwind.clients.aiokafka` do.
 """

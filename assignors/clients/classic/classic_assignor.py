@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from levelwind.assignors.problem.inputs import Member
     from levelwind.assignors.protocol.partition_ranges import Partitions
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("levelwind.clients.classic")
 
 
 class ClassicAssignor:

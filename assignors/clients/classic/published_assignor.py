@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from levelwind.assignors.problem.inputs import Member
     from levelwind.assignors.protocol.partition_ranges import Partitions
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("levelwind.clients.classic")
 
 LOCAL_STRATEGIES = ("sticky", "uniform", "lag-global", "optimal")
 """Strategies for what no plan assigns: those that keep what is placed already."""

@@ -10,7 +10,7 @@ from levelwind.assignors.boot_clock import boot_seconds
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-log = logging.getLogger("levelwind.assignors.clients.confluent")
+log = logging.getLogger("levelwind.clients.confluent")
 
 
 def log_event(level: int, event: str, **fields: object) -> None:

@@ -73,4 +73,4 @@ class KafkaPythonAdapter(ClientShell):
 def for_kafka_python(assignor: type[Assignor]) -> type[Assignor]:
     """Make a class that `partition_assignment_strategy` of a `KafkaConsumer` takes."""
     bases = (KafkaPythonAdapter, assignor, AbstractPartitionAssignor)
-    return shell_class(assignor, bases, "levelwind.assignors.clients.kafka_python")
+    return shell_class(assignor, bases, "levelwind.clients.kafka_python")

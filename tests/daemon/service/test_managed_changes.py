@@ -5,10 +5,10 @@ import time
 import pytest
 from confluent_kafka import Producer
 
-from levelwind.assignors.clients.confluent import ManagedConsumer
 from levelwind.assignors.handover.timers import Timers
 from levelwind.assignors.protocol.records import TopicRecord, encode
 from levelwind.assignors.protocol.topics import Topics, partition_for
+from levelwind.clients.confluent import ManagedConsumer
 from levelwind.daemon.kafka.topic_reader import read_to_end
 from levelwind_testing.kafka.managed_consumers import produce
 from levelwind_testing.processes.daemon_process import DaemonProcess, timer_settings

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import tomllib
 from functools import cache
 from pathlib import Path
 
@@ -12,6 +13,12 @@ NAME = "levelwind"
 """The package that the folders of the checkout are imported as parts of."""
 NAMES = ROOT / ".venv" / "names"
 """A directory from which this checkout is imported, whatever is installed; from `make setup`."""
+
+
+def package_folders() -> dict[str, str]:
+    """The packages that are installed, without those below them, each with its folder."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    return dict(project["tool"]["setuptools"]["package-dir"])
 
 
 @cache

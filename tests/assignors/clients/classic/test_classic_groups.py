@@ -25,8 +25,8 @@ pytest.importorskip("kafka", reason="an extra that is not installed")
 pytest.importorskip("aiokafka", reason="an extra that is not installed")
 pytestmark = [pytest.mark.integration, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
 
-kafka_python = import_module("levelwind.assignors.clients.kafka_python")
-aiokafka = import_module("levelwind.assignors.clients.aiokafka")
+kafka_python = import_module("levelwind.clients.kafka_python")
+aiokafka = import_module("levelwind.clients.aiokafka")
 
 JAVA = "org.apache.kafka.clients.consumer"
 CLASSES = {

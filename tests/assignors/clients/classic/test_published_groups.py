@@ -35,8 +35,8 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
 ]
 
-kafka_python = import_module("levelwind.assignors.clients.kafka_python")
-aiokafka = import_module("levelwind.assignors.clients.aiokafka")
+kafka_python = import_module("levelwind.clients.kafka_python")
+aiokafka = import_module("levelwind.clients.aiokafka")
 PARTITIONS = 6
 REPORTS_A_REQUEST = 4
 

@@ -23,8 +23,8 @@ pytest.importorskip("aiokafka", reason="an extra that is not installed")
 pytestmark = [pytest.mark.integration, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
 
 MODULES = {
-    "kafka-python": (import_module("levelwind.assignors.clients.kafka_python"), KafkaPythonMember),
-    "aiokafka": (import_module("levelwind.assignors.clients.aiokafka"), AiokafkaMember),
+    "kafka-python": (import_module("levelwind.clients.kafka_python"), KafkaPythonMember),
+    "aiokafka": (import_module("levelwind.clients.aiokafka"), AiokafkaMember),
 }
 JAVA = "org.apache.kafka.clients.consumer"
 KAFKAS = {

@@ -11,7 +11,6 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from levelwind.assignors import boot_clock
 from levelwind.assignors.boot_clock import boot_seconds as clock
-from levelwind.assignors.clients.confluent import ManagedConsumer
 from levelwind.assignors.handover.ledger import Incarnation, Ledger
 from levelwind.assignors.handover.planner_time import PlannerTime
 from levelwind.assignors.handover.timers import Timers
@@ -27,6 +26,7 @@ from levelwind.assignors.protocol.records import (
 )
 from levelwind.assignors.protocol.records.cutting import cut
 from levelwind.assignors.protocol.topics import Topics, partition_for
+from levelwind.clients.confluent import ManagedConsumer
 from levelwind_testing.kafka.jumping_clock import JumpingClock
 from levelwind_testing.kafka.managed_consumers import initialise
 from levelwind_testing.waiting import wait_until

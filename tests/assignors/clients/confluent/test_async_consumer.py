@@ -8,8 +8,8 @@ from threading import Event
 import pytest
 from confluent_kafka import TopicPartition
 
-from levelwind.assignors.clients.confluent import AsyncManagedConsumer, NotOwnedError
 from levelwind.assignors.handover.timers import Timers
+from levelwind.clients.confluent import AsyncManagedConsumer, NotOwnedError
 from levelwind_testing.kafka.managed_consumers import committed, produce, spread
 
 pytestmark = pytest.mark.integration

@@ -8,8 +8,8 @@ from threading import Event
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
-from levelwind.assignors.clients.confluent import NotOwnedError
 from levelwind.assignors.protocol.records import MemberRecord
+from levelwind.clients.confluent import NotOwnedError
 from levelwind_testing.kafka.managed_consumers import (
     committed,
     initialise,

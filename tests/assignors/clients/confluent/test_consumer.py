@@ -11,10 +11,10 @@ from threading import Event, Thread
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from levelwind.assignors.clients.confluent import NotOwnedError, Phase, StraySubscriberError
 from levelwind.assignors.handover.timers import Timers
 from levelwind.assignors.protocol.records import MemberRecord
 from levelwind.assignors.protocol.topics import Topics, partition_for
+from levelwind.clients.confluent import NotOwnedError, Phase, StraySubscriberError
 from levelwind_testing.kafka.managed_consumers import (
     PollingApplication,
     committed,
@@ -226,7 +226,7 @@ def test_a_killed_member_is_evicted_and_its_successor_under_the_same_name_waits(
 ):
     planner, journal = plan(spread(topic)), []
     script = f"""
-from levelwind.assignors.clients.confluent import ManagedConsumer
+from levelwind.clients.confluent import ManagedConsumer
 from levelwind.assignors.handover.timers import Timers
 consumer = ManagedConsumer(
     {{"bootstrap.servers": {cluster.bootstrap!r}, "auto.offset.reset": "earliest"}},

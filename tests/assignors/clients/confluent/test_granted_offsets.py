@@ -2,8 +2,8 @@
 
 import pytest
 
-from levelwind.assignors.clients.confluent import NotOwnedError
 from levelwind.assignors.clients.confluent.committing.granted_offsets import GrantedOffsets
+from levelwind.clients.confluent import NotOwnedError
 
 ORDERS = ("orders", 0)
 

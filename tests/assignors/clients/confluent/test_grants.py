@@ -7,11 +7,11 @@ from threading import Event, Thread
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-from levelwind.assignors.clients.confluent import NotOwnedError, Phase
 from levelwind.assignors.clients.confluent.reading import assignments_reader
 from levelwind.assignors.handover.timers import Timers
 from levelwind.assignors.protocol.records import MemberAssignment, MemberRecord, cutting, encode
 from levelwind.assignors.protocol.topics import partition_for
+from levelwind.clients.confluent import NotOwnedError, Phase
 from levelwind_testing.kafka.managed_consumers import (
     committed,
     poll_until,

@@ -12,10 +12,10 @@ from threading import Thread
 import pytest
 from confluent_kafka import Producer, TopicPartition
 
-from levelwind.assignors.clients.confluent import NotOwnedError, Phase
 from levelwind.assignors.clients.confluent.reading.assignments_reader import EndReached, RecordRead
 from levelwind.assignors.handover.timers import Timers
 from levelwind.assignors.protocol.records import MemberRecord
+from levelwind.clients.confluent import NotOwnedError, Phase
 from levelwind_testing.kafka.jumping_clock import step_of
 from levelwind_testing.kafka.managed_consumers import (
     committed,
@@ -31,7 +31,7 @@ BEATS = round(TIMERS.hold / TIMERS.heartbeat) + 1
 """Heartbeats in which a lease that nothing renews is over."""
 FOLLOWER = """
 import signal
-from levelwind.assignors.clients.confluent import ManagedConsumer
+from levelwind.clients.confluent import ManagedConsumer
 from levelwind.assignors.clients.confluent.reading.assignments_reader import EndReached, RecordRead
 from levelwind.assignors.handover.timers import Timers
 consumer = ManagedConsumer(

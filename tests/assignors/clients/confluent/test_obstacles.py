@@ -16,8 +16,8 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from levelwind.assignors.clients.confluent import Phase
 from levelwind.assignors.clients.confluent.following import subscribers
+from levelwind.clients.confluent import Phase
 from levelwind.deploy.cluster import Cluster
 from levelwind_testing.kafka.managed_consumers import poll_until, produce, spread
 from levelwind_testing.waiting import GENEROUS_SECONDS, wait_until

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from levelwind.assignors.clients import confluent
-from levelwind.assignors.clients.confluent import (
+from levelwind.clients import confluent
+from levelwind.clients.confluent import (
     AsyncManagedConsumer,
     FencingToken,
     ManagedConsumer,
@@ -86,7 +86,7 @@ def test_the_errors_are_of_the_kinds_that_applications_catch():
 
 
 def test_the_log_events_are_those_that_operators_may_alert_on():
-    sources = Path(confluent.__file__).parent.rglob("*.py")
+    sources = Path(inspect.getfile(ManagedConsumer)).parent.rglob("*.py")
     found = {event for path in sources for event in EVENT.findall(path.read_text())}
     assert sorted(found) == [
         "member.announce_failed",

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_INVALID, Consumer, TopicPartition
 
-from levelwind.assignors.clients.confluent import NotOwnedError, SettingError
 from levelwind.assignors.protocol.records import MemberRecord
+from levelwind.clients.confluent import NotOwnedError, SettingError
 from levelwind_testing.kafka.managed_consumers import committed, poll_until, produce, spread
 from levelwind_testing.waiting import wait_until
 

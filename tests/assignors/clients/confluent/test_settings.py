@@ -5,7 +5,6 @@ import sys
 
 import pytest
 
-from levelwind.assignors.clients.confluent import ManagedConsumer, SettingError
 from levelwind.assignors.clients.confluent.event_log import log
 from levelwind.assignors.clients.confluent.settings import (
     RESERVED_SETTINGS,
@@ -13,6 +12,7 @@ from levelwind.assignors.clients.confluent.settings import (
     member_profile,
 )
 from levelwind.assignors.handover.timers import Timers
+from levelwind.clients.confluent import ManagedConsumer, SettingError
 
 
 def profile_of(config, **options):
@@ -169,4 +169,4 @@ print(sorted(heavy & set(sys.modules)))
 
 
 def test_the_logger_has_the_documented_name():
-    assert log.name == "levelwind.assignors.clients.confluent"
+    assert log.name == "levelwind.clients.confluent"

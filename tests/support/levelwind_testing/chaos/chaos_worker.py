@@ -21,14 +21,14 @@ from typing import Any
 
 from confluent_kafka import KafkaException, TopicPartition
 
-from levelwind.assignors.clients.confluent import (
+from levelwind.assignors.handover.timers import Timers
+from levelwind.clients.confluent import (
     ManagedConsumer,
     NotOwnedError,
     OwnershipChange,
     Phase,
     StraySubscriberError,
 )
-from levelwind.assignors.handover.timers import Timers
 from levelwind_testing.chaos.chaos_mutants import mutate
 from levelwind_testing.chaos.journal import NO_EPOCH, Entry, JournalWriter
 

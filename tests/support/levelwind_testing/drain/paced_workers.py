@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from confluent_kafka import Consumer
 
-from levelwind.assignors.clients.confluent import ManagedConsumer
+from levelwind.clients.confluent import ManagedConsumer
 from levelwind_testing.drain.drain_scenarios import MEMBER_RACKS, RACKS
 from levelwind_testing.drain.published_consumer import PublishedConsumer
 

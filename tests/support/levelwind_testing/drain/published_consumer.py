@@ -48,7 +48,7 @@ class PublishedConsumer:
             KafkaConsumer,
         )
 
-        from levelwind.assignors.clients import kafka_python  # noqa: PLC0415 - an extra
+        from levelwind.clients import kafka_python  # noqa: PLC0415 - an extra
 
         class Listener(ConsumerRebalanceListener):  # type: ignore[misc]
             """Passes changes on."""

@@ -6,7 +6,7 @@ from aiokafka.cluster import ClusterMetadata
 from aiokafka.coordinator.protocol import ConsumerProtocol
 from aiokafka.protocol.metadata import MetadataResponse_v1
 
-from levelwind.assignors.clients import aiokafka
+from levelwind.clients import aiokafka
 from levelwind_testing.kafka.classic_shells import joined
 
 

@@ -10,7 +10,7 @@ from kafka.protocol.consumer.metadata import (
 )
 from kafka.protocol.metadata import MetadataResponse
 
-from levelwind.assignors.clients import kafka_python
+from levelwind.clients import kafka_python
 
 
 class KafkaPythonShell:

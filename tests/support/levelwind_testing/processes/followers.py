@@ -4,8 +4,8 @@ import threading
 from collections import defaultdict
 from typing import Any
 
-from levelwind.assignors.clients.confluent import ManagedConsumer, OwnershipChange
 from levelwind.assignors.handover.timers import Timers
+from levelwind.clients.confluent import ManagedConsumer, OwnershipChange
 
 
 class Follower:

@@ -14,8 +14,8 @@ import sys
 import threading
 from pathlib import Path
 
-from levelwind.assignors.clients.confluent import ManagedConsumer
 from levelwind.assignors.handover.timers import Timers
+from levelwind.clients.confluent import ManagedConsumer
 from levelwind_testing.processes.module_process import start_module
 from levelwind_testing.waiting import wait_until
 

@@ -15,7 +15,7 @@ import threading
 import time
 from typing import Any
 
-from levelwind.assignors.clients.confluent import ManagedConsumer
+from levelwind.clients.confluent import ManagedConsumer
 from levelwind_testing.processes.json_lines import follow_json_lines
 from levelwind_testing.processes.module_process import start_module
 

@@ -151,8 +151,8 @@ class ReportingAiokafka(Reporting, AiokafkaMember):
 
 
 CLIENTS = {
-    "kafka-python": ("levelwind.assignors.clients.kafka_python", ReportingKafkaPython),
-    "aiokafka": ("levelwind.assignors.clients.aiokafka", ReportingAiokafka),
+    "kafka-python": ("levelwind.clients.kafka_python", ReportingKafkaPython),
+    "aiokafka": ("levelwind.clients.aiokafka", ReportingAiokafka),
 }
 
 

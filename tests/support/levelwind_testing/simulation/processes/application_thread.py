@@ -1,6 +1,6 @@
 """The application's thread of a consumer: poll, handlers, commits, and the member's orders.
 
-Models `levelwind.assignors.clients.confluent`: the lease is asked before every hand-out, commit and
+Models `levelwind.clients.confluent`: the lease is asked before every hand-out, commit and
 grant; within `guard` of its end nothing is handed out; past it everything is dropped.
 """
 
