@@ -106,8 +106,8 @@ class ExporterFamilies:
     def _ends_of(self, topic: str, figures: TopicFigures) -> Iterable[tuple[list[str], int | None]]:
         if figures.record is None or not self._partitions:
             return [([topic], figures.end)]
-        ends = enumerate(figures.record.end)
-        return [([topic, str(number)], end) for number, end in ends if end >= 0]
+        ends = enumerate(figures.record.known_end)
+        return [([topic, str(number)], end) for number, end in ends]
 
 
 def _known(figures: Iterable[_Figure | None]) -> list[_Figure]:

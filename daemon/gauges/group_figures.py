@@ -57,14 +57,14 @@ class TopicFigures:
             largest_lag=max(known, default=None),
             seconds=record.longest_wait,
             committed=_sum_of_offsets(record.committed),
-            end=_sum_of_offsets(record.end),
+            end=_sum_of_offsets(record.known_end),
             record=record if keep else None,
         )
 
 
-def _sum_of_offsets(offsets: Sequence[int]) -> int | None:
+def _sum_of_offsets(offsets: Sequence[int | None]) -> int | None:
     """Sum of the offsets that are known; None where none is."""
-    known = [offset for offset in offsets if offset >= 0]
+    known = [offset for offset in offsets if offset is not None and offset >= 0]
     return sum(known) if known else None
 
 

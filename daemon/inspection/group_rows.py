@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from levelwind.assignors.protocol import partition_ranges as ranges
 from levelwind.daemon.inspection.offset_rows import offset_rows
@@ -115,32 +115,51 @@ def partition_rows(view: GroupView) -> list[dict[str, object]]:
             "owner": owners.get((topic, number)),
             **({} if planned is None else {"planned": planned.get((topic, number))}),
             "committed": record.committed[number] if record.committed[number] >= 0 else None,
-            "end": record.end[number] if record.end[number] >= 0 else None,
+            "end": ends[number],
             "lag": lags[number],
-            "note": lag_note(record, number),
+            "note": notes[number],
             "racks": list(record.racks[number]),
             "at": record.at,
         }
         for topic, record in sorted(view.current_lags().items())
-        for lags in (record.known_lag,)
+        for lags, ends, notes in ((record.known_lag, record.known_end, lag_notes(record)),)
         for number in range(len(lags))
     ]
 
 
-def lag_note(record: LagRecord, number: int) -> str | None:
-    """What is to be known beside the lag of a partition; None: nothing."""
+def lag_notes(record: LagRecord) -> list[str | None]:
+    """What is to be known beside the lag of each partition; None: nothing."""
+    marks = _Marks(
+        reset=frozenset(record.reset),
+        unknown=record.unknown_partitions,
+        stale=frozenset(record.stale),
+        upper_bound=frozenset(record.lag_upper_bound),
+    )
+    return [_lag_note(record, marks, number) for number in range(len(record.lag))]
+
+
+class _Marks(NamedTuple):
+    """Partitions of a lag record that it names for a reason."""
+
+    reset: frozenset[int]
+    unknown: frozenset[int]
+    stale: frozenset[int]
+    upper_bound: frozenset[int]
+
+
+def _lag_note(record: LagRecord, marks: _Marks, number: int) -> str | None:
     unread = record.end[number] < 0
     if record.unclaimed is not None and record.unclaimed[number] >= 0:
         waiting = "not known" if unread else f"{record.unclaimed[number]:,} records"
         return f"unclaimed: {waiting} by the reset policy"
-    if number in record.reset:
+    if number in marks.reset:
         return "commit beyond the log: by the reset policy"
     if unread:
         return "not known: the log end could not be read"
-    if number in record.unknown_partitions:
+    if number in marks.unknown:
         return "not known: the log end was last read before the commit"
-    if number in record.stale:
-        return f"commit beyond the {END_TEXTS[record.end_kind]} of the sample"
+    if number in marks.stale and record.committed_at[number] <= record.at:
+        return f"commit beyond the {END_TEXTS[record.end_kind]}"
     if record.committed[number] < 0 and record.lag[number]:
         return "no commit: by the reset policy"
-    return "upper bound: may count aborted records" if number in record.lag_upper_bound else None
+    return "upper bound: may count aborted records" if number in marks.upper_bound else None

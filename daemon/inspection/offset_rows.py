@@ -14,7 +14,7 @@ from levelwind.daemon.console import borderless_table, stdout_console
 from levelwind.daemon.printable import cell
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from rich.table import Table
 
@@ -86,26 +86,17 @@ def offset_rows(
     known = described or {}
     consumers = _consumers(view, known)
     owners, racks = view.owners(), view.racks()
-    rows = []
-    busy = set()
+    rows: list[OffsetRow] = []
     for topic, record in sorted(view.current_lags().items()):
-        for number in range(len(record.lag)):
-            owner = owners.get((topic, number))
-            if owner is None and record.committed[number] < 0:
-                continue  # nobody reads it, and nobody has
-            busy.add(owner)
-            consumer = consumers.get(owner or "")
-            rack = racks.get(owner or "")
-            rows.append(_row(view.name, record, number, owner, consumer, rack))
+        readers = [owners.get((topic, number)) for number in range(len(record.lag))]
+        rows += _sampled_rows(view.name, record, readers, consumers, racks)
     for (topic, number), owner in sorted(owners.items()):
         if topic not in view.lags:
-            busy.add(owner)
             consumer = consumers.get(owner, _Consumer(owner, None, None))
             rack = racks.get(owner)
             rows.append(_bare(view.name, consumer, rack, topic=topic, partition=number))
-    for name, consumer in sorted(consumers.items()):
-        if name not in busy:
-            rows.append(_bare(view.name, consumer, racks.get(name)))
+    for name in sorted(consumers.keys() - set(owners.values())):
+        rows.append(_bare(view.name, consumers[name], racks.get(name)))
     return largest_lag_first(rows) if by_lag else rows
 
 
@@ -127,33 +118,35 @@ def _consumers(view: GroupView, known: Mapping[str, DescribedMember]) -> dict[st
     }
 
 
-def _row(
+def _sampled_rows(
     group: str,
     record: LagRecord,
-    number: int,
-    owner: str | None,
-    consumer: _Consumer | None,
-    rack: str | None,
-) -> OffsetRow:
-    committed, end = record.committed[number], record.end[number]
-    seconds = None if record.known_seconds is None else record.known_seconds[number]
-    local = None
-    if owner is not None and rack is not None and record.racks[number]:
-        local = rack in record.racks[number]
-    return OffsetRow(
-        group=group,
-        topic=record.topic,
-        partition=number,
-        current_offset=committed if committed >= 0 else None,
-        log_end_offset=end if end >= 0 else None,
-        lag=record.known_lag[number],
-        consumer_id=consumer.consumer_id if consumer else owner,
-        host=consumer.host if consumer else None,
-        client_id=consumer.client_id if consumer else None,
-        rack=rack,
-        local=local,
-        seconds=None if seconds is None else round(seconds, 1),
-    )
+    readers: Sequence[str | None],
+    consumers: Mapping[str, _Consumer],
+    racks: Mapping[str, str | None],
+) -> Iterator[OffsetRow]:
+    """Yield the rows of a topic: of each partition that somebody reads, or has read."""
+    waits = record.known_seconds or (None,) * len(record.lag)
+    known = zip(record.known_end, record.known_lag, waits, record.committed, readers, strict=True)
+    for number, (end, lag, wait, committed, reader) in enumerate(known):
+        if reader is None and committed < 0:
+            continue
+        consumer, rack = consumers.get(reader or ""), racks.get(reader or "")
+        replicas = record.racks[number]
+        yield OffsetRow(
+            group=group,
+            topic=record.topic,
+            partition=number,
+            current_offset=committed if committed >= 0 else None,
+            log_end_offset=end,
+            lag=lag,
+            consumer_id=consumer.consumer_id if consumer else reader,
+            host=consumer.host if consumer else None,
+            client_id=consumer.client_id if consumer else None,
+            rack=rack,
+            local=None if rack is None or not replicas else rack in replicas,
+            seconds=None if wait is None else round(wait, 1),
+        )
 
 
 def _bare(

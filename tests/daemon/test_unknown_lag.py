@@ -112,6 +112,22 @@ def test_what_is_not_known_is_null_in_every_document_and_missing_in_every_sum(fo
         assert document["member"][number]["lag"] == row["lag"]
 
 
+@given(partitions)
+def test_no_log_end_is_shown_below_a_commit_that_the_log_had_reached(found):
+    kinds, behind = found
+    view, record = view_of(kinds, behind), sample(kinds, behind)
+    shown = {row["partition"]: row for row in group_json(view)["offsets"] if row["topic"]}
+    (documented,) = group_document(view)["topic"]
+    for number, end in enumerate(documented["end"]):
+        if record.end[number] < 0:
+            assert end is None
+        else:
+            assert end == max(record.end[number], record.committed[number])
+        assert number not in shown or shown[number]["log_end_offset"] == end
+    reset = replace(record, reset=tuple(range(len(kinds))))
+    assert reset.known_end == tuple(end if end >= 0 else None for end in record.end)
+
+
 @given(partitions, st.booleans())
 def test_what_is_not_known_has_no_series_and_its_sums_are_marked(found, by_partition):
     kinds, behind = found

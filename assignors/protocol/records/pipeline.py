@@ -150,6 +150,23 @@ class LagRecord:
         return tuple([None if n in unknown else records for n, records in enumerate(self.lag)])
 
     @property
+    def known_end(self) -> tuple[int | None, ...]:
+        """The end of each partition as far as it is known; None where it was never read.
+
+        A commit is newer than the sample where it lies beyond the end: the log had reached it, so
+        the two are not shown as if of one moment. A commit that is out of range shows nothing.
+        """
+        if not self.stale and min(self.end, default=0) >= 0:
+            return self.end
+        reset = frozenset(self.reset)
+        return tuple(
+            [
+                None if end < 0 else end if number in reset else max(end, self.committed[number])
+                for number, end in enumerate(self.end)
+            ]
+        )
+
+    @property
     def known_seconds(self) -> OptionalFloats | None:
         """`seconds`, with None where the lag is not known."""
         if self.seconds is None or not (unknown := self.unknown_partitions):

@@ -239,7 +239,7 @@ def _topic_document(
         "total_lag": sum(known) if known else None,
         "longest_wait_seconds": record.longest_wait,
         "committed": [None if offset < 0 else offset for offset in record.committed],
-        "end": [None if offset < 0 else offset for offset in record.end],
+        "end": list(record.known_end),
         "lag": list(lags),
         "seconds": None if (waits := record.known_seconds) is None else list(waits),
         "rate": None if record.rate is None else list(record.rate),
