@@ -11,7 +11,7 @@ made just then.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import (
     OFFSET_BEGINNING,
@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
 TIMEOUT_SECONDS = 5.0
+AT_END = ("latest", "largest", "end")
+"""Words of clients for a reset policy by which a new reader has nothing behind."""
+AT_BEGIN = ("earliest", "smallest", "beginning", "none", "error")
+"""Words for one by which it begins at the log's begin, or at an offset that nobody can know."""
 
 
 class BrokerLag:
@@ -37,7 +41,7 @@ class BrokerLag:
         config: Mapping[str, Any],
         group: str,
         *,
-        auto_offset_reset: Literal["latest", "earliest"] = "latest",
+        auto_offset_reset: str = "latest",
         timeout: float = TIMEOUT_SECONDS,
     ) -> None:
         """Configure the source; nothing connects before the first plan.
@@ -45,10 +49,17 @@ class BrokerLag:
         Args:
             config: librdkafka's settings of the connection: `bootstrap.servers`, and security.
             group: id of the group, which must be allowed to be described.
-            auto_offset_reset: the group's own setting. A partition without a commit has no lag with
-                `latest`, and all of its records with `earliest`.
+            auto_offset_reset: the group's own setting, in the words of any client. A partition
+                without a commit has no lag with `latest`, and all of its records with each other
+                one (KAFKA-5337).
             timeout: seconds after which the lag counts as unknown.
+
+        Raises:
+            ValueError: no client has such a setting.
         """
+        if auto_offset_reset not in {*AT_END, *AT_BEGIN}:
+            words = ", ".join((*AT_END, *AT_BEGIN))
+            raise ValueError(f"auto_offset_reset: one of {words}, not {auto_offset_reset!r}")
         self._config = {
             "client.id": "levelwind-lag",
             **config,
@@ -57,7 +68,7 @@ class BrokerLag:
             "isolation.level": "read_uncommitted",  # else an open transaction would hold the answer
         }
         self._group = group
-        self._reset = auto_offset_reset
+        self._from_begin = auto_offset_reset in AT_BEGIN
         self._timeout = timeout
         self._consumer: Consumer | None = None
 
@@ -89,7 +100,7 @@ class BrokerLag:
         committed = _offsets(consumer.committed(partitions, timeout=self._timeout))
         ends = self._ends(consumer, partitions, OFFSET_END)
         starts: dict[tuple[str, int], int] = {}
-        if self._reset == "earliest":
+        if self._from_begin:
             fresh = [p for p in partitions if committed[p.topic, p.partition] < 0]
             starts = self._ends(consumer, fresh, OFFSET_BEGINNING) if fresh else {}
         lag: dict[str, list[int]] = {}

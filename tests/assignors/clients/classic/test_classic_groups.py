@@ -7,6 +7,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from levelwind.assignors.clients import broker_lag
 from levelwind.assignors.clients.broker_lag import BrokerLag
 from levelwind.assignors.clients.group_protocols import no_common_protocol
 from levelwind.assignors.problem.group import Group
@@ -207,8 +208,13 @@ def test_a_leader_plans_by_the_lag_that_the_brokers_know(cluster, start, make_to
     consumer.close()
     lag = BrokerLag({"bootstrap.servers": cluster.bootstrap}, group, auto_offset_reset="earliest")
     assert lag([topic, "no-such-topic"]) == {topic: [50, 100, 5]}
-    never_read = BrokerLag({"bootstrap.servers": cluster.bootstrap}, group)
-    assert never_read([topic]) == {topic: [0, 0, 5]}
+    assert BrokerLag({"bootstrap.servers": cluster.bootstrap}, group)([topic]) == {topic: [0, 0, 5]}
+    for words, behind in ((broker_lag.AT_END, [0, 0, 5]), (broker_lag.AT_BEGIN, [50, 100, 5])):
+        for word in words:
+            by_word = BrokerLag(
+                {"bootstrap.servers": cluster.bootstrap}, group, auto_offset_reset=word
+            )
+            assert by_word([topic]) == {topic: behind}, word
 
     def fixed(topics):
         """The lag as it was: the members commit what they read."""
