@@ -10,7 +10,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from levelwind.assignors.protocol.records import GroupShard, MemberShard, decode, encode, encode_key
-from levelwind.assignors.protocol.records.shards import shard_keys, whole
+from levelwind.assignors.protocol.records.cut import shard_keys
+from levelwind.assignors.protocol.records.shards import whole
 
 if TYPE_CHECKING:
     from levelwind.assignors.protocol.records import Key

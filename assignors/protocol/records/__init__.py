@@ -14,6 +14,7 @@ from levelwind.assignors.protocol import json_fields
 from levelwind.assignors.protocol.json_fields import Fields
 from levelwind.assignors.protocol.partition_ranges import Partitions, WireError
 from levelwind.assignors.protocol.records.copied import ReplayRecord
+from levelwind.assignors.protocol.records.cut import CutRecord, TextShard
 from levelwind.assignors.protocol.records.member import (
     CanaryRecord,
     MemberRecord,
@@ -82,6 +83,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ALL_GROUPS",
+    "CUT_AS_TEXT",
     "KINDS",
     "LEVER_KINDS",
     "NO_SUBJECT",
@@ -90,6 +92,7 @@ __all__ = [
     "BrokerRecord",
     "CanaryRecord",
     "CertifiedObjective",
+    "CutRecord",
     "DeadLetter",
     "DecisionPart",
     "EndKind",
@@ -132,6 +135,7 @@ __all__ = [
     "SkewEvidence",
     "SpeedRecord",
     "SpentMoves",
+    "TextShard",
     "Tombstone",
     "TopicRecord",
     "TriggerKind",
@@ -154,6 +158,8 @@ Record: TypeAlias = (
     | SpeedRecord
     | TriggerRecord
     | PipelineRecord
+    | CutRecord
+    | TextShard
     | DeadLetter
     | ReplayRecord
     | MemberRecord
@@ -202,6 +208,14 @@ def _kind(record: type[Record], *parts: Literal["name", "number"]) -> _Kind:
     return _Kind(record.KIND, parts, record.V, record.read)
 
 
+def _cut_as_text(
+    word: str, record: type[Record], *parts: Literal["name", "number"]
+) -> dict[str, _Kind]:
+    """A kind of records that are cut as text where they are too large, and that of its shards."""
+    return {word: _kind(record, *parts), f"{word}s": _kind(TextShard, *parts, "number")}
+
+
+_CUT = _kind(CutRecord)
 # Kinds of records in each topic, by the first word of the key.
 KINDS: Mapping[TopicKind, Mapping[str, _Kind]] = {
     "metadata": {
@@ -209,10 +223,13 @@ KINDS: Mapping[TopicKind, Mapping[str, _Kind]] = {
         "topic": _kind(TopicRecord, "name"),
         "offsets": _kind(OffsetsRecord, "name"),
     },
-    "lag": {"lag": _kind(LagRecord, "name", "name"), "speed": _kind(SpeedRecord, "name")},
+    "lag": {
+        **_cut_as_text("lag", LagRecord, "name", "name"),
+        **_cut_as_text("speed", SpeedRecord, "name"),
+    },
     "triggers": {
-        "racks": _kind(TriggerRecord, "name"),
-        "skew": _kind(TriggerRecord, "name"),
+        **_cut_as_text("racks", TriggerRecord, "name"),
+        **_cut_as_text("skew", TriggerRecord, "name"),
         "pipeline": _kind(PipelineRecord),
     },
     "members": {"m": _kind(MemberRecord, "name", "name", "name"), "canary": _kind(CanaryRecord)},
@@ -232,6 +249,8 @@ KINDS: Mapping[TopicKind, Mapping[str, _Kind]] = {
     },
     "decisions": {"decision": _kind(DecisionPart, "name", "name", "number")},
 }
+CUT_AS_TEXT: tuple[TopicKind, ...] = ("lag", "triggers")
+"""Topics whose records of a group are cut as text where they are too large for a message."""
 # Topics whose keys are log positions: the topic, partition and offset of a copied record.
 LOG_POSITION_KINDS: Mapping[TopicKind, _Kind] = {
     "dead_letters": _kind(DeadLetter, "number", "number"),
@@ -258,11 +277,18 @@ def decode(
         if value is None:
             return Tombstone(parts)
         fields = Fields(json_fields.loads(value))
+        if _may_be_cut(topic, parts) and any(map(fields.has, CutRecord.FIELDS)):
+            kind = _CUT
         if (v := fields.integer("v")) != kind.v:
             return Rejection(_other_version(kind, v), other_version=True)
         return kind.read(parts, fields)
     except WireError as error:
         return Rejection(str(error))
+
+
+def _may_be_cut(topic: TopicKind, key: Key) -> bool:
+    """Whether the record with a key is cut as text where it is too large for a message."""
+    return topic in CUT_AS_TEXT and f"{key[0]}s" in KINDS[topic]
 
 
 def _other_version(kind: _Kind, v: int) -> str:

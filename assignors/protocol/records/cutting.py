@@ -1,15 +1,22 @@
-"""Cutting of records in levelwind.assignments that are too large for one message into shards."""
+"""Cutting of records that are too large for one message into shards, and their heads."""
 
 from __future__ import annotations
 
 import hashlib
 from dataclasses import replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, TypeVar
 
 from levelwind.assignors.protocol import json_fields
 from levelwind.assignors.protocol import partition_ranges as ranges
 from levelwind.assignors.protocol.partition_ranges import WireError
-from levelwind.assignors.protocol.records.cut import Cut
+from levelwind.assignors.protocol.records.cut import (
+    MOST_SHARDS,
+    Cut,
+    CutRecord,
+    TextShard,
+    text_digest,
+)
 from levelwind.assignors.protocol.records.planned_group import (
     GroupRecord,
     PlannedMember,
@@ -22,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from levelwind.assignors.protocol.partition_ranges import Partitions
+    from levelwind.assignors.protocol.records.metadata import Key
     from levelwind.assignors.protocol.records.planner import MemberAssignment
     from levelwind.assignors.protocol.records.shards import Head, Shard
 
@@ -41,6 +49,9 @@ PARTITION_CHARACTERS = 11
 
 RUN_PARTITIONS = 40_000
 """Most partitions of one topic that are kept together."""
+
+LEAST_PIECE_BYTES = 64
+"""Least room for a piece of text in a shard; a message with it has room for the head, too."""
 
 ASSIGNMENT_FIELDS = ("assigned", "pending", "revoking")
 
@@ -175,6 +186,50 @@ def cut_assignments(
         for number, content in enumerate(contents)
     )
     return shards, Cut(count=len(shards), digest=digest)
+
+
+def cut_text(key: Key, value: bytes, most_bytes: int) -> tuple[TextShard | CutRecord, ...]:
+    """The shards of a record's value, then its head; the head alone where no shard has room.
+
+    Args:
+        key: the record's key.
+        value: its value, canonical JSON.
+        most_bytes: the most that key and value of a message may have together.
+    """
+    digest = text_digest(value)
+    empty = TextShard(head_key=key, shard=MOST_SHARDS, digest=digest, text="")
+    room = most_bytes - _size(empty.key) - _size(empty.value())
+    pieces = _pieces(value.decode(), room) if room >= LEAST_PIECE_BYTES else []
+    if not 0 < len(pieces) <= MOST_SHARDS:
+        return (CutRecord(key=key, bytes=len(value), shards=None),)
+    shards = [
+        TextShard(head_key=key, shard=number, digest=digest, text=piece)
+        for number, piece in enumerate(pieces)
+    ]
+    cut = Cut(count=len(shards), digest=digest)
+    return (*shards, CutRecord(key=key, bytes=len(value), shards=cut))
+
+
+def _pieces(text: str, most_bytes: int) -> list[str]:
+    """Split a JSON text, so that each piece has at most so many bytes as a string in JSON.
+
+    Such a text has no control characters, so that only quotes and backslashes become escapes.
+    """
+    escaped = json_fields.dumps(text)[1:-1]
+    bounds = [0]
+    while bounds[-1] < len(escaped):
+        bounds.append(_bound(escaped, bounds[-1], bounds[-1] + most_bytes))
+    return [str(json_fields.loads(b'"%b"' % escaped[first:end])) for first, end in pairwise(bounds)]
+
+
+def _bound(escaped: bytes, first: int, at: int) -> int:
+    """The last bound up to `at`, after `first`, that divides neither a character nor an escape."""
+    if at >= len(escaped):
+        return len(escaped)
+    while escaped[at] & 0xC0 == 0x80:
+        at -= 1
+    backslashes = at - first - len(escaped[first:at].rstrip(b"\\"))
+    return at - backslashes % 2
 
 
 def _run_size(run: tuple[str, str, Sequence[int]]) -> int:

@@ -1,22 +1,28 @@
-"""Reassembly of the records that were cut into shards, for readers of levelwind.assignments."""
+"""Reassembly of the records that were cut into shards, for readers of a log."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from levelwind.assignors.protocol.records import (
+    KINDS,
+    CutRecord,
     GroupRecord,
     GroupShard,
     MemberAssignment,
     MemberShard,
+    Rejection,
+    TextShard,
     Tombstone,
     encode_key,
 )
-from levelwind.assignors.protocol.records.shards import shard_keys, whole
+from levelwind.assignors.protocol.records.cut import Cut, head_key, shard_keys
+from levelwind.assignors.protocol.records.shards import whole, whole_text
 
 if TYPE_CHECKING:
     from levelwind.assignors.protocol.records import Key, Record
     from levelwind.assignors.protocol.records.shards import Head, Shard
+    from levelwind.assignors.protocol.topics import TopicKind
 
 
 def names_record(raw: bytes | None, key: Key) -> bool:
@@ -33,6 +39,8 @@ class Reassembly:
     def __init__(self) -> None:
         self._shards: dict[Key, dict[Key, Shard]] = {}
         """By the key of the head, then by their own."""
+        self._texts: dict[Key, dict[Key, TextShard]] = {}
+        """The same of records that were cut as text."""
         self.incomplete: dict[Key, Head] = {}
         """The newest head of each key, where shards of it are missing."""
 
@@ -60,3 +68,32 @@ class Reassembly:
                 return record
             case _:
                 return record
+
+    def take_text(
+        self, kind: TopicKind, record: Record | Tombstone | Rejection
+    ) -> Record | Tombstone | Rejection | bytes | None:
+        """The value of a record that was cut as text, when its head comes; None as in `take`.
+
+        A record that was not cut, and one that its topic has no room for, is given back.
+        """
+        match record:
+            case TextShard():
+                self._texts.setdefault(record.head_key, {})[record.key] = record
+                return None
+            case CutRecord(shards=Cut() as cut):
+                return whole_text(record.key, cut, self._texts.pop(record.key, {}))
+            case Tombstone(key=key) if KINDS[kind][str(key[0])].name == TextShard.KIND:
+                self._drop_text(key)
+                return None
+            case Rejection():
+                return record
+            case _:
+                self._texts.pop(record.key, None)
+                return record
+
+    def _drop_text(self, shard: Key) -> None:
+        """Drop a shard that ended without its head."""
+        waiting = self._texts.get(head_key(shard), {})
+        waiting.pop(shard, None)
+        if not waiting:
+            self._texts.pop(head_key(shard), None)

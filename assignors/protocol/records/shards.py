@@ -1,8 +1,9 @@
-"""Shards of records in levelwind.assignments that are too large for one message.
+"""Shards of records that are too large for one message.
 
-The planner writes the shards and then their head, the record without what the shards hold, in one
-transaction. So a reader that meets a head has read its shards. Shards belong to a head that names
-their digest; a reader without all of them keeps the last state that it had.
+Whoever writes a record that is cut writes the shards and then their head, the record without what
+the shards hold: the planner in one transaction, the pipeline one after the other. So a reader that
+meets the newest head has read its shards. Shards belong to a head that names their digest; a reader
+without all of them keeps the last state that it had.
 
 The assignment of a plan that members follow without a hand-over (`published`) is always in shards,
 whatever its size: the plan's record is their head.
@@ -14,9 +15,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import TYPE_CHECKING, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, TypeAlias, TypeVar
 
 from levelwind.assignors.protocol import partition_ranges as ranges
+from levelwind.assignors.protocol.records.cut import TextShard, shard_keys, text_digest
 from levelwind.assignors.protocol.records.member import LAST_EPOCH
 from levelwind.assignors.protocol.records.planned_group import (
     GroupRecord,
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 
     from levelwind.assignors.protocol.json_fields import Fields
     from levelwind.assignors.protocol.partition_ranges import Partitions
+    from levelwind.assignors.protocol.records.cut import Cut
     from levelwind.assignors.protocol.records.metadata import Key
 
 
@@ -133,11 +136,18 @@ class MemberShard:
 
 Shard: TypeAlias = GroupShard | MemberShard
 Head: TypeAlias = GroupRecord | MemberAssignment
+AnyShard = TypeVar("AnyShard", GroupShard | MemberShard, TextShard)
 
 
-def shard_keys(key: Key, numbers: Iterable[int]) -> list[Key]:
-    """The keys of shards of the record with a key, by their numbers."""
-    return [(f"{key[0]}s", *key[1:], number) for number in numbers]
+def _found(key: Key, cut: Cut, shards: Mapping[Key, AnyShard]) -> list[AnyShard] | None:
+    """The shards of a record in order; None: one is missing."""
+    keys = shard_keys(key, range(cut.count))
+    found = [
+        shard
+        for key in keys
+        if (shard := shards.get(key)) is not None and shard.digest == cut.digest
+    ]
+    return found if len(found) == len(keys) else None
 
 
 def whole(head: Head, shards: Mapping[Key, Shard]) -> Head | None:
@@ -149,13 +159,8 @@ def whole(head: Head, shards: Mapping[Key, Shard]) -> Head | None:
     """
     if head.shards is None:
         return head
-    keys = shard_keys(head.key, range(head.shards.count))
-    found = [
-        shard
-        for key in keys
-        if (shard := shards.get(key)) is not None and shard.digest == head.shards.digest
-    ]
-    if len(found) < len(keys):
+    found = _found(head.key, head.shards, shards)
+    if found is None:
         return None
     if isinstance(head, GroupRecord):
         plan = [shard for shard in found if isinstance(shard, GroupShard)]
@@ -173,6 +178,23 @@ def whole(head: Head, shards: Mapping[Key, Shard]) -> Head | None:
         revoking=_union(shard.revoking for shard in parts),
         shards=None,
     )
+
+
+def whole_text(key: Key, cut: Cut, shards: Mapping[Key, TextShard]) -> bytes | None:
+    """The value of a record that was cut as text, None while a shard of it is missing.
+
+    The same value may have been cut before to other sizes: shards of both do not make it.
+
+    Args:
+        key: the record's key.
+        cut: the shards that its head names.
+        shards: the shards that were read, by key.
+    """
+    found = _found(key, cut, shards)
+    if found is None:
+        return None
+    value = "".join([shard.text for shard in found]).encode()
+    return value if text_digest(value) == cut.digest else None
 
 
 def _union(parts: Iterable[Partitions]) -> Partitions:

@@ -10,8 +10,9 @@ from levelwind.assignors.protocol.records import (
     ProposalRecord,
     Tombstone,
 )
+from levelwind.assignors.protocol.records.cut import shard_keys
 from levelwind.assignors.protocol.records.cutting import cut
-from levelwind.assignors.protocol.records.shards import plan_shard_keys, shard_keys
+from levelwind.assignors.protocol.records.shards import plan_shard_keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

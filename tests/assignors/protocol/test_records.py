@@ -191,6 +191,11 @@ planned_members = st.lists(
     max_size=2,
 ).map(tuple)
 shards = st.none() | st.builds(Cut, count=st.integers(1, 10_000), digest=name)
+HEAD_KEYS = {
+    "lag": st.tuples(st.just("lag"), name, name) | st.tuples(st.just("speed"), name),
+    "triggers": st.tuples(st.sampled_from(["racks", "skew"]), name),
+}
+"""By topic, the keys of records that are cut as text."""
 RECORDS = {
     ("metadata", r.BrokerRecord): st.builds(
         r.BrokerRecord,
@@ -217,6 +222,17 @@ RECORDS = {
             max_size=3,
         ),
     ),
+    **{
+        (topic, kind): record
+        for topic, head_key in HEAD_KEYS.items()
+        for kind, record in (
+            (r.CutRecord, st.builds(r.CutRecord, key=head_key, bytes=whole, shards=shards)),
+            (
+                r.TextShard,
+                st.builds(r.TextShard, head_key=head_key, shard=whole, digest=name, text=name),
+            ),
+        )
+    },
     ("triggers", r.TriggerRecord): st.builds(
         r.TriggerRecord, group=name, at=whole, since=whole, evidence=evidence, source=source
     ),
