@@ -77,6 +77,9 @@ class GroupSummary(Document):
     plan_id: str | None
     planned_at: Milliseconds | None
     triggers: list[str]
+    unwritten: list[str] = Field(
+        description="Records that are not published, since their topic has no room for them."
+    )
 
 
 class GroupList(Document):

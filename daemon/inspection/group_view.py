@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from levelwind.assignors.protocol import partition_ranges as ranges
 from levelwind.assignors.protocol.records import (
     BrokerRecord,
+    CutRecord,
     GroupRecord,
     LagRecord,
     MemberAssignment,
@@ -34,7 +35,7 @@ from levelwind.daemon.kafka.topic_reader import ConsumedRecord, read_to_end
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from levelwind.assignors.protocol.records import Record
+    from levelwind.assignors.protocol.records import Key, Record
     from levelwind.assignors.protocol.topics import TopicKind
     from levelwind.daemon.config.settings import Settings
     from levelwind.daemon.control.gain.cross_rack import CrossRackShares
@@ -65,6 +66,8 @@ class GroupView:
     learned: SpeedRecord | None = None
     """The members' learned speeds."""
     triggers: dict[str, TriggerRecord] = field(default_factory=dict)
+    unwritten: dict[Key, CutRecord] = field(default_factory=dict)
+    """Records that their topic has no room for, by key: what is known instead is older."""
     members: dict[tuple[str, str], MemberRecord] = field(default_factory=dict)
     """Announcements of the members, by instance and incarnation."""
     assigned: dict[tuple[str, str], MemberAssignment] = field(default_factory=dict)
@@ -74,7 +77,12 @@ class GroupView:
     def empty(self) -> bool:
         """Whether no record of the group is left."""
         records = (self.plan, self.lags, self.learned, self.triggers, self.members, self.assigned)
-        return not any((*records, self.plan_shards))
+        return not any((*records, self.plan_shards, self.unwritten))
+
+    @property
+    def unwritten_names(self) -> list[str]:
+        """Names of the records that their topic has no room for, as in `lag of orders`."""
+        return sorted(" of ".join([str(key[0]), *map(str, key[2:])]) for key in self.unwritten)
 
     @property
     def watched(self) -> bool:
@@ -228,23 +236,28 @@ class GroupViews:
                 self._view(group).plan = plan
             case ProxyRecord(group=group) as standing:
                 self._view(group).proxy = standing
-            case LagRecord() | SpeedRecord() as measured:
+            case LagRecord() | SpeedRecord() | TriggerRecord() | CutRecord() as measured:
                 self._measure(measured)
-            case TriggerRecord(group=group) as trigger:
-                self._view(group).triggers[trigger.kind] = trigger
             case MemberRecord() | MemberAssignment() | PlanShard() as part:
                 self._add(part)
             case Tombstone(key=ended) if len(ended) > 1 and kind in KINDS:
+                self._view(str(ended[1])).unwritten.pop(ended, None)
                 self._drop(kind, [str(part) for part in ended])
             case _:
                 pass
 
-    def _measure(self, record: LagRecord | SpeedRecord) -> None:
+    def _measure(self, record: LagRecord | SpeedRecord | TriggerRecord | CutRecord) -> None:
         view = self._view(record.group)
-        if isinstance(record, LagRecord):
-            view.lags[record.topic] = record
-        else:
-            view.learned = record
+        view.unwritten.pop(record.key, None)
+        match record:
+            case LagRecord():
+                view.lags[record.topic] = record
+            case SpeedRecord():
+                view.learned = record
+            case TriggerRecord():
+                view.triggers[record.kind] = record
+            case CutRecord():
+                view.unwritten[record.key] = record
 
     def _add(self, part: MemberRecord | MemberAssignment | PlanShard) -> None:
         view = self._view(part.group)

@@ -16,6 +16,7 @@ from confluent_kafka import OFFSET_BEGINNING
 
 from levelwind.assignors.protocol.records import LagRecord, encode
 from levelwind.daemon.errors import ClusterUnavailableError
+from levelwind.daemon.kafka.repeated_records import RepeatedRecords
 from levelwind.daemon.kafka.topic_reader import (
     POLL_SECONDS,
     ConsumedRecord,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
     from levelwind.assignors.protocol.topics import Topics
     from levelwind.daemon.config.settings import Settings
+    from levelwind.daemon.kafka.topic_reader import Decode
 
 
 @dataclass(slots=True)
@@ -100,10 +102,11 @@ def record_lag(
     topics, recording = settings.topics, Recording()
     stable = stable_ends(settings.client(), [topics.lag], settings.topic.timeout)
     consumer = open_consumer(settings.client(), topics, dict.fromkeys(stable, OFFSET_BEGINNING))
+    decode = RepeatedRecords().decode
 
     def write(messages: Sequence[Message]) -> None:
         for message in messages:
-            if (sample := _wanted_sample(topics, message, group)) is not None:
+            if (sample := _wanted_sample(topics, message, group, decode)) is not None:
                 out.write(trace_line(sample))
                 recording.note(sample)
         out.flush()
@@ -122,14 +125,16 @@ def record_lag(
     return recording
 
 
-def _wanted_sample(topics: Topics, message: Message, group: str | None) -> LagRecord | None:
+def _wanted_sample(
+    topics: Topics, message: Message, group: str | None, decode: Decode
+) -> LagRecord | None:
     """The sample in a message; None if the message is no sample, or one of another group."""
     error = message.error()
     if error is not None:
         if is_partition_end(error):
             return None
         raise ClusterUnavailableError(f"{topics.lag} cannot be read: {error.str()}")
-    item = decode_message(topics, message)
+    item = decode_message(topics, message, decode)
     if not isinstance(item, ConsumedRecord) or not isinstance(item.record, LagRecord):
         return None
     return item.record if group is None or item.record.group == group else None

@@ -163,15 +163,23 @@ def print_group(
             )
         for line in plan.certificate.summary if plan.certificate else ():
             console.print(f"  {line}", soft_wrap=True)
+    for line in _pipeline_lines(view, now):
+        console.print(line, soft_wrap=True)
+    console.print(_member_table(view))
+    if view.lags:
+        console.print(_partition_table(view, described, by_lag=by_lag))
+
+
+def _pipeline_lines(view: GroupView, now: int) -> Iterator[str]:
+    """The triggers of a group, and what the pipeline could not publish of it."""
     for kind, trigger in sorted(view.triggers.items()):
         words = describe_trigger(
             trigger.evidence.value(), seconds=(trigger.at - trigger.since) / 1000
         )
         active_for = age_text(max(now - trigger.since, 0) / 1000)
-        console.print(f"trigger {kind}, active for {active_for}: {words}", soft_wrap=True)
-    console.print(_member_table(view))
-    if view.lags:
-        console.print(_partition_table(view, described, by_lag=by_lag))
+        yield f"trigger {kind}, active for {active_for}: {words}"
+    for name in view.unwritten_names:
+        yield f"{name} is not published: raise max.message.bytes of the topic for such records"
 
 
 def planned_line(view: GroupView) -> str | None:

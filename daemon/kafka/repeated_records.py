@@ -1,10 +1,12 @@
-"""Decoding of records of which most repeat the one before.
+"""Decoding of a log's records in their order, of which most repeat the one before.
 
 A member announces itself every few seconds, and mostly says the same under the next number. An
 announcement with the same bytes around its number has the same fields, so that it need not be read
 again: the result is that of `decode`, or where numbers are of no interest, the very record of the
 announcement that it repeats. A sample of lag mostly differs from the one before in its numbers; it
 is left unread until somebody needs it.
+
+A record that was cut as text is decoded when its head comes.
 """
 
 from __future__ import annotations
@@ -12,8 +14,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from levelwind.assignors.protocol.records import LagRecord, MemberRecord, decode
+from levelwind.assignors.protocol.records import CUT_AS_TEXT, LagRecord, MemberRecord, decode
 from levelwind.assignors.protocol.records.member import MOST_ANNOUNCEMENTS
+from levelwind.assignors.protocol.records.reassembly import Reassembly
 from levelwind.assignors.protocol.unread_lag import UnreadLag, has_plain_figures
 
 if TYPE_CHECKING:
@@ -68,15 +71,19 @@ class RepeatedRecords:
         """By key; the one that was read in full longest ago is the first."""
         self._samples: dict[bytes, tuple[str, str, bytes]] = {}
         """Group, topic and shape of the last sample of lag that was read, by key."""
+        self._reassembly = Reassembly()
         self._most_members = most_members
         self._lazy = lazy
 
     def decode(
         self, kind: TopicKind, key: bytes | None, value: bytes | None
-    ) -> Record | Tombstone | Rejection | UnreadLag:
-        """Decode a message of one of levelwind's topics; value None is a tombstone."""
-        if kind == "lag" and key is not None and self._lazy:
-            return self._decode_lag(key, value)
+    ) -> Record | Tombstone | Rejection | UnreadLag | None:
+        """Decode a message of one of levelwind's topics; value None is a tombstone.
+
+        None: the message is part of a record that is not whole; its reader keeps what it had.
+        """
+        if kind in CUT_AS_TEXT:
+            return self._decode_whole(kind, key, value)
         if kind != "members" or key is None:
             return decode(kind, key, value)
         last = self._last.get(key)
@@ -91,15 +98,23 @@ class RepeatedRecords:
             self._remember(key, value, record)
         return record
 
-    def _decode_lag(
-        self, key: bytes, value: bytes | None
-    ) -> Record | Tombstone | Rejection | UnreadLag:
-        """Leave a sample unread whose shape is that of one that was read."""
+    def _decode_whole(
+        self, kind: TopicKind, key: bytes | None, value: bytes | None
+    ) -> Record | Tombstone | Rejection | UnreadLag | None:
+        """Decode a record that may have been cut as text.
+
+        A sample is left unread whose shape is that of one that was read.
+        """
+        if kind != "lag" or key is None or not self._lazy:
+            found = self._reassembly.take_text(kind, decode(kind, key, value))
+            return self._decode_whole(kind, key, found) if isinstance(found, bytes) else found
         shape = b"" if value is None else value.translate(None, FIGURES)
         last = self._samples.get(key)
         if last is not None and value is not None and last[2] == shape:
             return UnreadLag(last[0], last[1], value)
-        record = decode("lag", key, value)
+        record = self._reassembly.take_text(kind, decode(kind, key, value))
+        if record is None or isinstance(record, bytes):
+            return None if record is None else self._decode_whole(kind, key, record)
         self._samples.pop(key, None)
         if isinstance(record, LagRecord) and has_plain_figures(shape):
             if len(self._samples) >= self._most_members:

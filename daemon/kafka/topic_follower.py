@@ -190,7 +190,7 @@ class TopicFollower:
             self.on_record(item)
         elif isinstance(item, RejectedMessage):
             self._reject(item)
-        elif self.on_unread is not None:
+        elif item is not None and self.on_unread is not None:
             self.on_unread(item)
         return 1
 

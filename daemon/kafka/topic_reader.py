@@ -22,10 +22,11 @@ from confluent_kafka import (
 from confluent_kafka.admin import OffsetSpec
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential
 
-from levelwind.assignors.protocol.records import Rejection, decode
+from levelwind.assignors.protocol.records import Rejection
 from levelwind.assignors.protocol.unread_lag import UnreadLag
 from levelwind.daemon.errors import ClusterUnavailableError, NotFoundError
 from levelwind.daemon.kafka import clients
+from levelwind.daemon.kafka.repeated_records import RepeatedRecords
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from levelwind.assignors.protocol.topics import TopicKind, Topics
 
     Decode = Callable[
-        [TopicKind, bytes | None, bytes | None], Record | Tombstone | Rejection | UnreadLag
+        [TopicKind, bytes | None, bytes | None], Record | Tombstone | Rejection | UnreadLag | None
     ]
 
 BATCH = 1000
@@ -99,8 +100,10 @@ class UnreadMessage(NamedTuple):
     timestamp: int
 
 
-def decode_message(topics: Topics, message: Message) -> ConsumedRecord | RejectedMessage:
-    """Decode a message of one of levelwind's topics."""
+def decode_message(
+    topics: Topics, message: Message, decode: Decode
+) -> ConsumedRecord | RejectedMessage | None:
+    """Take a message of one of levelwind's topics, of which `decode` leaves nothing unread."""
     item = take_message(topics, message, decode)
     if isinstance(item, UnreadMessage):
         raise TypeError(f"{item} was left unread")
@@ -109,12 +112,17 @@ def decode_message(topics: Topics, message: Message) -> ConsumedRecord | Rejecte
 
 def take_message(
     topics: Topics, message: Message, decode: Decode
-) -> ConsumedRecord | UnreadMessage | RejectedMessage:
-    """Take a message of one of levelwind's topics, of which `decode` reads key and value."""
+) -> ConsumedRecord | UnreadMessage | RejectedMessage | None:
+    """Take a message of one of levelwind's topics, of which `decode` reads key and value.
+
+    None: it is part of a record that is not whole.
+    """
     kind = topics.kind(message.topic())
     if kind is None:
         raise ValueError(f"{message.topic()} is none of levelwind's topics")
     record = decode(kind, message.key(), message.value())
+    if record is None:
+        return None
     partition, offset, timestamp = message.partition(), message.offset(), message.timestamp()[1]
     if isinstance(record, Rejection):
         return RejectedMessage(
@@ -242,6 +250,7 @@ def read_to_end(
     *,
     timeout: float = 30.0,
     samples: bool = False,
+    decode: Decode | None = None,
 ) -> Iterator[ConsumedRecord | RejectedMessage]:
     """Read topics of levelwind from their beginning to the end that they have now.
 
@@ -251,11 +260,13 @@ def read_to_end(
         kinds: the topics to read.
         timeout: seconds without progress after which reading gives up.
         samples: whether to include the samples of offsets in `metadata`.
+        decode: decodes each message; None: records that were cut as text are made whole.
 
     Raises:
         NotFoundError: a topic does not exist.
         ClusterUnavailableError: no answer, or no progress in time.
     """
+    decode = decode or RepeatedRecords().decode
     stable = stable_ends(client_config, [topics.name(kind) for kind in kinds], timeout)
     progress = ReadProgress.to(stable)
     if progress.done:
@@ -264,8 +275,10 @@ def read_to_end(
     try:
         for messages in read_until(consumer, progress, timeout):
             for message in messages:
-                if message.error() is None and (samples or not is_offset_sample(message)):
-                    yield decode_message(topics, message)
+                if message.error() is not None or (not samples and is_offset_sample(message)):
+                    continue
+                if (item := decode_message(topics, message, decode)) is not None:
+                    yield item
     finally:
         consumer.close()
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import OFFSET_BEGINNING, KafkaException
 
-from levelwind.assignors.protocol.records import PipelineRecord, encode_key, partition_key
+from levelwind.assignors.protocol.records import PipelineRecord, decode, encode_key, partition_key
 from levelwind.assignors.protocol.topics import partition_for
 from levelwind.daemon.errors import LevelwindError
 from levelwind.daemon.kafka import clients
@@ -170,7 +170,7 @@ class ProgressWriter:
         for message in messages:
             if message.error() is not None or message.key() != KEY:
                 continue
-            item = decode_message(self._settings.topics, message)
+            item = decode_message(self._settings.topics, message, decode)
             record = item.record if isinstance(item, ConsumedRecord) else None
             if not isinstance(record, PipelineRecord) or record.instance == self._totals.instance:
                 continue

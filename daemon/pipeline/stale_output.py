@@ -12,7 +12,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from levelwind.assignors.protocol.records import PipelineRecord, ReplayRecord, Tombstone, encode_key
+from levelwind.assignors.protocol.records import (
+    PipelineRecord,
+    ReplayRecord,
+    Tombstone,
+    decode,
+    encode_key,
+)
 from levelwind.daemon.kafka.record_writer import write_replays
 from levelwind.daemon.kafka.topic_reader import ConsumedRecord, read_to_end, stable_ends
 from levelwind.daemon.wall_clock import now_ms
@@ -84,7 +90,10 @@ def request_verification(settings: Settings, ends: Mapping[str, int]) -> int:
     """
     if not any(ends.values()):
         return 0
-    read = read_to_end(settings.client(), settings.topics, KINDS, timeout=settings.topic.timeout)
+    # Each shard of a record that was cut has a key of its own, which may be outdated alone.
+    read = read_to_end(
+        settings.client(), settings.topics, KINDS, timeout=settings.topic.timeout, decode=decode
+    )
     records = (item for item in read if isinstance(item, ConsumedRecord))
     requests = unconfirmed_keys(records, ends, settings.topics, now_ms())
     if requests:

@@ -8,6 +8,7 @@ lock. Names and units follow Prometheus' rules: seconds, bytes, `_total` for cou
 
 from __future__ import annotations
 
+import collections
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,7 @@ from levelwind.daemon.gauges.group_families import families
 from levelwind.daemon.gauges.group_gauges import GroupGauges
 from levelwind.daemon.service.availability.freeze_metrics import FreezeCollector
 from levelwind.daemon.telemetry.pipeline_metrics import BUCKETS_SECONDS, PipelineMetrics
+from levelwind.daemon.telemetry.unwritten_records import UnwrittenRecords
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -74,6 +76,8 @@ class Metrics:
         self._gauges = gauges or GroupGauges()
         self.registry.register(_Groups(self._leading, now, self._gauges, cluster))
         self.registry.register(_Proxied(self._proxy_standings))
+        self.unwritten = UnwrittenRecords()
+        self.registry.register(_Unwritten(self.unwritten))
         self.registry.register(FreezeCollector(self.readiness))
         Info("levelwind", "The daemon.", registry=self.registry).info({"version": version})
         self.pipeline = PipelineMetrics(self.registry)
@@ -207,6 +211,24 @@ class _Groups(Collector):
             self._gauges.forget()
         else:
             yield from families(state, self._now(), self._gauges, cluster=self._cluster)
+
+
+class _Unwritten(Collector):
+    """Counts the records that their topics have no room for."""
+
+    def __init__(self, unwritten: UnwrittenRecords) -> None:
+        self._unwritten = unwritten
+
+    def collect(self) -> Iterator[Metric]:
+        family = GaugeMetricFamily(
+            "levelwind_unwritten_records",
+            "Records of a group or topic that are larger than one of levelwind's topics takes.",
+            labels=("topic", "name"),
+        )
+        found = collections.Counter((topic, str(key[1])) for topic, key in self._unwritten.found())
+        for labels, number in sorted(found.items()):
+            family.add_metric(labels, number)
+        yield family
 
 
 class _Proxied(Collector):

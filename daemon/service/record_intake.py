@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from levelwind.assignors.protocol.records import (
     CanaryRecord,
+    CutRecord,
     LagRecord,
     PipelineRecord,
     PlannerRecord,
@@ -24,6 +25,7 @@ from levelwind.daemon.control.controller import MembersRead, RecordReceived, Rec
 from levelwind.daemon.errors import ConfigurationError
 from levelwind.daemon.service.leadership import LeaderSighted, TopicsRead, is_newer, sign_of
 from levelwind.daemon.service.log_image import LogImage
+from levelwind.daemon.telemetry.unwritten_records import UnwrittenRecords
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -47,6 +49,7 @@ class RecordIntake:
         *,
         instance: str,
         on_misplaced: Callable[[str], None] = lambda _: None,
+        unwritten: UnwrittenRecords | None = None,
     ) -> None:
         """Post to a mailbox.
 
@@ -57,8 +60,11 @@ class RecordIntake:
             log: the logger.
             instance: the name of this daemon.
             on_misplaced: called with the topic of a record that is in the wrong partition.
+            unwritten: takes the records that their topic has no room for; None: they are only
+                logged.
         """
         self._on_misplaced = on_misplaced
+        self._unwritten = unwritten or UnwrittenRecords(log)
         self._topics = topics
         self._partitions = partitions
         self._mailbox = mailbox
@@ -86,6 +92,13 @@ class RecordIntake:
         Raises:
             ConfigurationError: a record of the planner is in the wrong partition.
         """
+        if isinstance(read.record, CutRecord):
+            # The record before it stays.
+            self._unwritten.refused(
+                self._topics.name(read.kind), read.record.key, read.record.bytes
+            )
+            return
+        self._unwritten.written(self._topics.name(read.kind), read.record.key)
         match read.record:
             case CanaryRecord() as canary:
                 self._on_canary(canary, read.partition)
@@ -112,6 +125,7 @@ class RecordIntake:
 
     def on_unread(self, read: UnreadMessage) -> None:
         """Take a sample of lag into the image, and post it if the daemon leads."""
+        self._unwritten.written(self._topics.name(read.kind), read.record.key)
         self._image.add(read)
         if isinstance(read.record, UnreadLag) and (at := read.record.at) is not None:
             self._on_lag(at)

@@ -179,6 +179,7 @@ def _start(
         log,
         instance=instance,
         on_misplaced=metrics.on_rejected,
+        unwritten=metrics.unwritten,
     )
     follower = TopicFollower(
         client_config=settings.client(),

@@ -652,6 +652,14 @@ VOCABULARY: tuple[EventSpec, ...] = (
         "A record in levelwind's topics does not match its schema; it is counted and skipped.",
     ),
     _event(
+        "record.unwritten",
+        "error",
+        "topic key bytes",
+        "A record is larger than its topic takes; one of the pipeline, even in shards. Raise the "
+        "topic's max.message.bytes, which the pipeline asks for when it starts. What was written "
+        "before stays in force until it is too old.",
+    ),
+    _event(
         "record.misplaced",
         "warning",
         "topic partition name",

@@ -196,6 +196,7 @@ export class GroupView {
     const frozen = Object.values(store.status?.frozen_groups?.[this.name] ?? {});
     this.badges.replaceChildren(badge(group.mode), ...(group.strategy ? [badge(group.strategy)] : []),
       ...group.triggers.map((kind) => badge(`${kind} trigger`, "warn")),
+      ...group.unwritten.map((name) => badge(`${name} not published`, "bad")),
       ...(group.moving ? [badge(`${whole(group.moving)} moving`, "info")] : []),
       ...frozen.map((text) => badge("frozen", "bad", text)));
     this.tiles.replaceChildren(

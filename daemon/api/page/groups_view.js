@@ -39,6 +39,7 @@ function overTime(cell, row, drawn) {
 function condition(cell, row, drawn) {
   const marks = [
     ...row.triggers.map((kind) => [kind, "warn"]),
+    ...row.unwritten.map((name) => [`${name} not published`, "bad"]),
     ...(row.moving ? [[`${whole(row.moving)} moving`, "info"]] : []),
     ...(row.unknown ? [[`lag of ${whole(row.unknown)} unknown`, "warn"]] : []),
     ...(row.unclaimed ? [[`${whole(row.unclaimed)} unclaimed`, ""]] : []),

@@ -58,6 +58,7 @@ def _summary(
         "plan_id": plan.plan_id if plan else None,
         "planned_at": plan.computed_at if plan else None,
         "triggers": sorted(view.triggers),
+        "unwritten": view.unwritten_names,
     }
 
 

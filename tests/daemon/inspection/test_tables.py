@@ -7,6 +7,7 @@ import pytest
 from levelwind.assignors.protocol import partition_ranges as ranges
 from levelwind.assignors.protocol.records import (
     BrokerRecord,
+    CutRecord,
     MemberSpeed,
     ProxyRecord,
     RackChange,
@@ -16,6 +17,7 @@ from levelwind.assignors.protocol.records import (
     TriggerRecord,
 )
 from levelwind.assignors.protocol.records.cutting import cut_assignments
+from levelwind.daemon.api.views.group_documents import group_summary
 from levelwind.daemon.errors import NotFoundError
 from levelwind.daemon.inspection.group_rows import group_json
 from levelwind.daemon.inspection.group_view import GroupViews, find_group
@@ -324,3 +326,26 @@ def test_a_group_that_is_not_known_is_answered_with_the_nearest_names_and_not_wi
     with pytest.raises(NotFoundError, match="no group 'zzz' is known here; there are 2: a, b"):
         find_group(views(("lag", lag("b")), ("lag", lag("a"))), "zzz")
     assert find_group(groups, "orders-7").name == "orders-7"
+
+
+@pytest.mark.parametrize(
+    ("kind", "record", "name"),
+    [
+        ("lag", lag("g"), "lag of t"),
+        ("lag", SpeedRecord(group="g", at=1, members={}), "speed"),
+        ("triggers", records.skew_trigger(), "skew"),
+    ],
+)
+def test_a_record_that_is_not_published_is_named_until_it_is_or_ends(capsys, kind, record, name):
+    group_views = GroupViews()
+    cut = CutRecord(key=record.key, bytes=900, shards=None)
+    group_views.apply(kind, cut)
+    view = group_views.groups["g"]
+    assert group_summary(view)["unwritten"] == [name]
+    print_group(view, 2_000)
+    assert f"{name} is not published: raise max.message.bytes" in capsys.readouterr().out
+    group_views.apply(kind, record)
+    assert view.unwritten == {}
+    group_views.apply(kind, cut)
+    group_views.apply(kind, Tombstone(record.key))
+    assert group_views.groups == {}

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from levelwind.assignors.protocol.records import Tombstone, decode, encode
+from levelwind.assignors.protocol.records import CutRecord, Tombstone, decode, encode
+from levelwind.assignors.protocol.records.cutting import cut_text
 from levelwind.assignors.protocol.unread_lag import LagFigures, UnreadLag, has_plain_figures
 from levelwind.daemon.kafka import repeated_records
 from levelwind.daemon.kafka.repeated_records import RepeatedRecords
@@ -183,3 +184,34 @@ def test_samples_are_read_where_nobody_asked_to_leave_them_unread():
     eager = RepeatedRecords()
     for _ in range(2):
         assert eager.decode("lag", *encode(SAMPLE)) == SAMPLE
+
+
+def cut(record, most_bytes=250):
+    return [encode(part) for part in cut_text(record.key, encode(record)[1], most_bytes)]
+
+
+@pytest.mark.parametrize("lazy", [True, False])
+def test_a_record_that_was_cut_comes_with_its_head_and_is_else_nothing(lazy):
+    reader = RepeatedRecords(lazy=lazy)
+    *shards, head = cut(SAMPLE)
+    assert len(shards) > 1
+    assert {reader.decode("lag", *shard) for shard in shards} == {None}
+    assert reader.decode("lag", *head) == SAMPLE
+    assert reader.decode("lag", *head) is None  # its shards were taken
+    assert reader.decode("lag", shards[0][0], None) is None
+
+
+def test_a_cut_sample_in_the_shape_of_the_last_one_is_left_unread():
+    lazy = RepeatedRecords(lazy=True)
+    lazy.decode("lag", *encode(SAMPLE))
+    later = replace(SAMPLE, at=2500, lag=(70, 11))
+    *_, unread = [lazy.decode("lag", *part) for part in cut(later)]
+    assert isinstance(unread, UnreadLag)
+    assert unread.read() == later
+    assert isinstance(lazy.decode("lag", *encode(SAMPLE)), UnreadLag)
+
+
+def test_a_record_that_its_topic_has_no_room_for_is_handed_on_as_that():
+    (head,) = cut(SAMPLE, most_bytes=100)
+    found = RepeatedRecords(lazy=True).decode("lag", *head)
+    assert found == CutRecord(key=SAMPLE.key, bytes=len(encode(SAMPLE)[1]), shards=None)

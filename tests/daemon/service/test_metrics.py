@@ -195,3 +195,19 @@ def test_the_fields_that_are_counted_are_those_that_the_control_says(metrics, pl
 def test_an_address_that_is_none_is_refused(metrics, listen):
     with pytest.raises(ConfigurationError, match="is not ADDRESS:PORT"):
         serve(listen, metrics.registry)
+
+
+def test_records_without_room_are_counted_until_they_are_written_or_nobody_writes_them(metrics):
+    name, unwritten = "levelwind_unwritten_records", metrics.unwritten
+    for key in (("lag", "g", "t"), ("lag", "g", "u"), ("speed", "h")):
+        unwritten.refused("lw.lag", key, 9)
+    unwritten.refused("lw.metadata", ("offsets", "t"), 9)
+    found = scrape(metrics)
+    assert found[name, "g", "lw.lag"] == 2
+    assert found[name, "h", "lw.lag"] == found[name, "t", "lw.metadata"] == 1
+    unwritten.written("lw.lag", ("lag", "g", "t"))
+    unwritten.written("lw.lag", ("speed", "h"))
+    unwritten.forget("lw.metadata")
+    assert {key: n for key, n in scrape(metrics).items() if key[0] == name} == {
+        (name, "g", "lw.lag"): 1
+    }

@@ -4,18 +4,22 @@ import pytest
 
 from levelwind.assignors.protocol.records import (
     CanaryRecord,
+    CutRecord,
     OperatorRecord,
     PlannerRecord,
     Tombstone,
+    encode,
 )
 from levelwind.assignors.protocol.topics import Topics, partition_for
+from levelwind.assignors.protocol.unread_lag import UnreadLag
 from levelwind.daemon.control.controller import MembersRead, RecordReceived, Recovered
 from levelwind.daemon.errors import ConfigurationError
-from levelwind.daemon.kafka.topic_reader import ConsumedRecord
+from levelwind.daemon.kafka.topic_reader import ConsumedRecord, UnreadMessage
 from levelwind.daemon.pipeline.progress_totals import ProgressTotals
 from levelwind.daemon.service.leadership import LeaderSighted, TopicsRead, sign_of
 from levelwind.daemon.service.mailbox import Mailbox
 from levelwind.daemon.service.record_intake import RecordIntake
+from levelwind.daemon.telemetry.unwritten_records import UnwrittenRecords
 from levelwind_testing import records
 
 TOPICS = Topics()
@@ -196,3 +200,28 @@ def test_the_pipelines_record_is_kept_apart_and_that_of_the_younger_pipeline_cou
     assert intake.pipeline is None
     intake.recover()
     assert mailbox.take(0) == [Recovered(records=())]
+
+
+def test_a_record_that_its_topic_has_no_room_for_is_named_once_and_the_one_before_it_stays(
+    mailbox, log
+):
+    unwritten = UnwrittenRecords(log)
+    intake = RecordIntake(TOPICS, PARTITIONS, mailbox, log, instance="me", unwritten=unwritten)
+    known = records.lag(5, 3)
+    intake.on_record(read("lag", known))
+    for size in (900, 901):
+        cut = CutRecord(key=known.key, bytes=size, shards=None)
+        intake.on_record(read("lag", cut))
+    (entry,) = log.of("record.unwritten")
+    assert (entry["topic"], entry["key"]) == ("levelwind.lag", ["lag", "g", "t"])
+    assert unwritten.found() == [("levelwind.lag", known.key)]
+    intake.recover()
+    assert mailbox.take(0) == [Recovered(records=(("lag", known),))]
+    unread = UnreadLag(known.group, known.topic, encode(known)[1])
+    for written in (read("lag", known), read("lag", Tombstone(known.key))):
+        intake.on_record(read("lag", cut))
+        intake.on_record(written)
+        assert not unwritten.found()
+    intake.on_record(read("lag", cut))
+    intake.on_unread(UnreadMessage("lag", unread, HOME, 0, 1))
+    assert not unwritten.found()
