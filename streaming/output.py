@@ -29,26 +29,34 @@ from levelwind.streaming.messages.own_fields import joined, texts_as_bytes
 from levelwind.streaming.messages.rows import Kind, Raw, SinkRow
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from levelwind.assignors.protocol.records import Record
-    from levelwind.assignors.protocol.topics import Topics
+    from levelwind.assignors.protocol.topics import TopicKind, Topics
     from levelwind.streaming.bucket.update import BucketResult
     from levelwind.streaming.group.read_topics import OwnedLag
     from levelwind.streaming.group.update import UpdateResult
 
+CUT_NOTE_BYTES = 32
+"""Bytes that a dead letter's reason has more where the record was cut."""
 MAX_KEPT_BYTES = 256 * 1024
 """Bytes that a dead letter keeps of a record's key and of its value, so that it fits a message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputTopics:
-    """The topics that the pipeline writes, and their numbers of partitions."""
+    """The topics that the pipeline writes: their numbers of partitions, and what they take."""
 
     topics: Topics
     lag: int
     triggers: int
     dead_letters: int
+    most_bytes: Mapping[str, int]
+    """By topic, the most that key and value of a record may have together."""
+
+    def partitions(self, kind: TopicKind) -> int:
+        """The number of partitions of a topic that has records of groups."""
+        return self.lag if kind == "lag" else self.triggers
 
 
 def bucket_records(result: BucketResult, outputs: OutputTopics) -> Iterator[SinkRow]:
@@ -132,15 +140,27 @@ def _lag_key_value(group: str, published: OwnedLag) -> tuple[bytes, bytes]:
 
 
 def _dead_letter(raw: Raw, outputs: OutputTopics) -> SinkRow:
-    cut = any(part is not None and len(part) > MAX_KEPT_BYTES for part in (raw.key, raw.value))
-    letter = DeadLetter(
+    topic = outputs.topics.dead_letters
+    key, value = encode(_letter(raw, MAX_KEPT_BYTES))
+    if (excess := len(key) + len(value) - outputs.most_bytes[topic]) > 0:
+        kept = max(len(part or b"") for part in (raw.key, raw.value))
+        # A byte takes more than one of Base64, which leaves room for the note.
+        less = min(kept, MAX_KEPT_BYTES) - excess - CUT_NOTE_BYTES
+        key, value = encode(_letter(raw, max(less, 0)))
+    position = (raw.topic, raw.partition, raw.offset)
+    (partition,) = partitions_for("dead_letters", position, outputs.dead_letters)
+    return SinkRow(topic, key, value, partition)
+
+
+def _letter(raw: Raw, kept: int) -> DeadLetter:
+    """The dead letter of a record, with so many bytes of its key and of its value."""
+    cut = any(part is not None and len(part) > kept for part in (raw.key, raw.value))
+    return DeadLetter(
         at=raw.timestamp,
         topic=raw.topic,
         partition=raw.partition,
         offset=raw.offset,
-        reason=f"{raw.reason} (cut to {MAX_KEPT_BYTES} bytes)" if cut else raw.reason,
-        raw_key=None if raw.key is None else raw.key[:MAX_KEPT_BYTES],
-        raw_value=None if raw.value is None else raw.value[:MAX_KEPT_BYTES],
+        reason=f"{raw.reason} (cut to {kept} bytes)" if cut else raw.reason,
+        raw_key=None if raw.key is None else raw.key[:kept],
+        raw_value=None if raw.value is None else raw.value[:kept],
     )
-    (partition,) = partitions_for("dead_letters", letter.key, outputs.dead_letters)
-    return SinkRow(outputs.topics.dead_letters, *encode(letter), partition)

@@ -19,9 +19,9 @@ TopicKind: TypeAlias = Literal[
     "control",
     "decisions",
 ]
-LARGEST_LAG_BYTES = 8 * 2**20
-"""The most that a record of the lag topic may have: 70,000 partitions, of 113 bytes each. Managed
-services allow no more."""
+LARGEST_WIDE_BYTES = 8 * 2**20
+"""The most that a message may have in the topics whose records list the partitions of a topic, the
+lag and the metadata. Managed services allow no more."""
 TOPIC_KINDS: tuple[TopicKind, ...] = get_args(TopicKind)
 
 

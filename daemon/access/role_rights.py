@@ -138,6 +138,10 @@ def pipeline_rights(topics: Topics) -> list[Right]:
             _on(name, Resource.TOPIC, Operation.WRITE, "publishes its results")
             for name in (*both, *written)
         ),
+        *(
+            _on(name, Resource.TOPIC, Operation.DESCRIBE_CONFIGS, "asks how large a record may be")
+            for name in (*both, topics.dead_letters)
+        ),
         _on(
             f"{topics.prefix}pipeline{EVERY}",
             Resource.GROUP,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
-from levelwind.assignors.protocol.topics import LARGEST_LAG_BYTES
+from levelwind.assignors.protocol.topics import LARGEST_WIDE_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -88,13 +88,15 @@ def expected_topics(topics: Topics, settings: TopicSettings, brokers: int) -> tu
         *(
             spec(name, COMPACTED)
             for name in (
-                topics.metadata,
                 topics.triggers,
                 topics.members,
                 topics.assignments,
             )
         ),
-        spec(topics.lag, {**COMPACTED, "max.message.bytes": str(LARGEST_LAG_BYTES)}),
+        *(
+            spec(name, {**COMPACTED, "max.message.bytes": str(LARGEST_WIDE_BYTES)})
+            for name in (topics.metadata, topics.lag)
+        ),
         spec(topics.control, COMPACTED, 1),
         spec(topics.dead_letters, KEPT),
         spec(topics.replays, {**KEPT, "retention.ms": str(7 * DAY_MS)}),

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from levelwind.streaming.spark.store.checkpoint_files import CheckpointFiles
 
-STATE_VERSION = 8
+STATE_VERSION = 9
 """Counts up whenever rows or operators change so that an older checkpoint cannot be continued. The
 versions of the packing and of the buckets', topics' and groups' states count beside it."""
 MARKER = "shape.json"

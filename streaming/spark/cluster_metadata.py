@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 POLL_SECONDS = 0.2
 """Time between two looks for a topic that does not exist yet."""
+BROKER_MESSAGE_BYTES = 1_000_000
+"""Largest message that a topic takes by default, or a little less."""
 PROBE_GROUP = "levelwind-pipeline"
 """A group that nobody joins: asking for its coordinator makes a new cluster create the offsets
 topic."""
@@ -26,11 +28,13 @@ topic."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterDescription:
-    """A cluster, and the numbers of partitions of some of its topics."""
+    """A cluster, and what the pipeline needs to know of some of its topics."""
 
     cluster_id: str
     partitions: Mapping[str, int]
-    """By topic."""
+    """Number of partitions by topic."""
+    message_bytes: Mapping[str, int]
+    """By topic that is written, the largest message that it takes."""
 
 
 def describe(
@@ -83,6 +87,11 @@ def describe(
                 topic: _partitions(admin, jvm, topic, operation, deadline)
                 for topic, operation in topics.items()
             },
+            message_bytes={
+                topic: _message_bytes(admin, jvm, topic)
+                for topic, operation in topics.items()
+                if operation == "WRITE"
+            },
         )
     finally:
         admin.close()
@@ -118,6 +127,20 @@ def _partitions(admin: Any, jvm: Any, topic: str, operation: str, deadline: floa
             with contextlib.suppress(PipelineError):
                 _result(admin.describeConsumerGroups(groups).describedGroups().get(PROBE_GROUP))
         time.sleep(POLL_SECONDS)
+
+
+def _message_bytes(admin: Any, jvm: Any, topic: str) -> int:
+    """The largest message that a topic takes; what brokers take by default if that is not told."""
+    kind = jvm.org.apache.kafka.common.config.ConfigResource.Type.TOPIC
+    resource = jvm.org.apache.kafka.common.config.ConfigResource(kind, topic)
+    resources = jvm.java.util.ArrayList()
+    resources.add(resource)
+    try:
+        described = _result(admin.describeConfigs(resources).values().get(resource))
+    except AccessDenied:
+        return BROKER_MESSAGE_BYTES
+    entry = described.get("max.message.bytes")
+    return BROKER_MESSAGE_BYTES if entry is None else int(entry.value())
 
 
 def _lacking(operation: str, topic: str, reason: str) -> AccessDenied:

@@ -163,8 +163,9 @@ _RULES: tuple[tuple[FailureCause, str, re.Pattern[str]], ...] = (
     (
         FailureCause.CLUSTER,
         (
-            "the lag of a group in a topic is larger than the topic of the lag takes in one record:"
-            " raise its max.message.bytes, and max.request.size in [pipeline.kafka]"
+            "max.message.bytes of a topic is smaller than when the pipeline started, and the next"
+            " start cuts records to it; or it is unknown for want of the right DescribeConfigs"
+            " (`levelwind acls --role pipeline`)"
         ),
         re.compile(r"RecordTooLargeException: .*"),
     ),

@@ -16,7 +16,8 @@ from levelwind.streaming.bucket import update as bucket_update
 from levelwind.streaming.bucket.state import VALUES
 from levelwind.streaming.decoding import offsets_topic
 from levelwind.streaming.messages.buckets import GROUP_KEY_PREFIX, TOPIC_KEY_PREFIX
-from levelwind.streaming.messages.rows import Row
+from levelwind.streaming.messages.rows import Kind, Row
+from levelwind.streaming.sized_output import SizedOutput
 from levelwind.streaming.spark.schemas import STATE, TOPIC_NAME
 from levelwind.streaming.spark.store import batch_offsets
 from levelwind.streaming.topic import joint_update
@@ -30,6 +31,10 @@ if TYPE_CHECKING:
     from levelwind.streaming.rules.skew import SkewRule
     from levelwind.streaming.spark.store.batch_offsets import OffsetsLog
     from levelwind.streaming.topic.state import LagRule
+
+
+SHARDS = "shards"
+"""Name of the value that holds what of a bucket's records was cut; mostly there is none."""
 
 
 class _StoredTopics:
@@ -115,7 +120,7 @@ class GroupProcessor(StatefulProcessor):  # type: ignore[misc] # pyspark is not 
 
     def init(self, handle: Any) -> None:
         """Declare the state; Spark calls it before any rows."""
-        self._values = {name: handle.getValueState(name, STATE) for name in VALUES}
+        self._values = {name: handle.getValueState(name, STATE) for name in (*VALUES, SHARDS)}
 
     def handleInputRows(  # noqa: N802 - Spark's name
         self,
@@ -132,11 +137,19 @@ class GroupProcessor(StatefulProcessor):  # type: ignore[misc] # pyspark is not 
         events = [(row.subject, row.kind, row.payload) for row in rows]
         result = bucket_update.advance(self._stored, events, self._rule, self._record_kinds)
         for name, value in result.values.items():
-            if value is not None:
-                self._values[name].update((value,))
-            else:
-                self._values[name].clear()
-        yield from output.bucket_records(result, self._outputs)
+            self._store(name, value)
+        sized = SizedOutput(self._outputs, self._stored(SHARDS))
+        yield from sized.rows(output.bucket_records(result, self._outputs))
+        yield from sized.unneeded(payload for _, kind, payload in events if kind == Kind.VERIFY_KEY)
+        if sized.changed:
+            self._store(SHARDS, sized.pack())
+
+    def _store(self, name: str, value: bytes | None) -> None:
+        """Keep a value of the bucket's state; None: keep none."""
+        if value is not None:
+            self._values[name].update((value,))
+        else:
+            self._values[name].clear()
 
     def _stored(self, name: str) -> bytes | None:
         """A value of the bucket's state."""

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark.sql import functions as sql
 
-from levelwind.assignors.protocol.topics import LARGEST_LAG_BYTES
+from levelwind.assignors.protocol.topics import LARGEST_WIDE_BYTES
 from levelwind.streaming.decoding import ingest, offsets_topic
 from levelwind.streaming.errors import PipelineError
 from levelwind.streaming.messages.buckets import DEFAULT_BUCKETS
 from levelwind.streaming.messages.rows import PASS_THROUGH_PREFIX, Kind
 from levelwind.streaming.output import OutputTopics
+from levelwind.streaming.sized_output import ENVELOPE_BYTES
 from levelwind.streaming.spark import checkpoint, cluster_metadata, progress, session
 from levelwind.streaming.spark.listener import query_listener
 from levelwind.streaming.spark.processors import GroupProcessor, TopicProcessor
@@ -55,10 +56,13 @@ READ_DEFAULTS = {
 }
 WRITE_DEFAULTS = {
     "batch.size": str(256 * 1024),
-    "max.request.size": str(LARGEST_LAG_BYTES + 2**20),
+    "max.request.size": str(LARGEST_WIDE_BYTES + 2**20),
+    "buffer.memory": str(32 * 2**20),
 }
 """By default a request takes 16 KiB for a partition, which are four lag records, and 1 MiB in all.
 """
+WRITE_LIMITS = ("max.request.size", "buffer.memory")
+"""Settings of the producer that no message may exceed."""
 
 
 def pack(records: DataFrame, topics: Topics, buckets: int = DEFAULT_BUCKETS) -> DataFrame:
@@ -199,6 +203,21 @@ def _kafka_options(defaults: Mapping[str, str], settings: PipelineSettings) -> d
     return {f"kafka.{name}": value for name, value in {**defaults, **settings.kafka}.items()}
 
 
+def _writer(settings: PipelineSettings, message_bytes: Mapping[str, int]) -> dict[str, str]:
+    """Settings of the producer.
+
+    No batch is larger than each topic takes: the client splits one that was refused into batches of
+    its own size, which are refused again until their time is over.
+
+    Args:
+        settings: settings of the pipeline.
+        message_bytes: the largest message by topic that is written; the limit is that of batches.
+    """
+    writer = WRITE_DEFAULTS | {name: str(value) for name, value in settings.kafka.items()}
+    batch = min(int(writer["batch.size"]), *message_bytes.values())
+    return writer | {"batch.size": str(batch)}
+
+
 def _offsets_log(
     spark: SparkSession, files: CheckpointFiles, prepared: Checkpoint, port: int
 ) -> OffsetsLog:
@@ -267,11 +286,17 @@ def start(
     name = f"{settings.prefix}pipeline"
     if on_progress is not None:
         spark.streams.addListener(query_listener(on_progress, name, frozenset(ingest.REASONS)))
+    writer = _writer(settings, cluster.message_bytes)
     outputs = OutputTopics(
         topics=topics,
         lag=cluster.partitions[topics.lag],
         triggers=cluster.partitions[topics.triggers],
         dead_letters=cluster.partitions[topics.dead_letters],
+        most_bytes={
+            topic: min(cluster.message_bytes[topic], *(int(writer[name]) for name in WRITE_LIMITS))
+            - ENVELOPE_BYTES
+            for topic in written
+        },
     )
     # A bucket for each task: see `messages.buckets`.
     buckets = settings.parallelism
@@ -289,7 +314,7 @@ def start(
         records.writeStream.format("kafka")
         .queryName(name)
         .outputMode("update")
-        .options(**_kafka_options(WRITE_DEFAULTS, settings))
+        .options(**{f"kafka.{name}": value for name, value in writer.items()})
         .option("kafka.bootstrap.servers", settings.bootstrap)
         .option("checkpointLocation", prepared.location)
         .trigger(processingTime=f"{settings.trigger_interval} milliseconds")

@@ -42,8 +42,8 @@ PATH = re.compile(rf"(?<![\w./-])(?:{TOP_FOLDERS})/[\w./-]+")
 TARGET = re.compile(r"\bmake ([a-z][a-z-]*)")
 MODULE = re.compile("|".join(rf"{name}\b" for name in package_folders()))
 DOTTED = re.compile(r"[a-z_]+(?:\.[a-z_]+)+")
-KAFKAS_UNITS = (".ms", ".minutes")
-"""Ends of names that are Kafka's: levelwind's own settings are in seconds."""
+KAFKAS_UNITS = (".ms", ".minutes", ".bytes", ".size")
+"""Ends of names that are Kafka's: levelwind's own settings are in seconds, and name no unit so."""
 DEFINED = re.compile(r"[A-Z][A-Za-z]+|[A-Za-z_.]+\(\)")
 STOP = re.compile(r"^\d+\. .*?(?=^\d+\. |\n\n|\Z)", re.MULTILINE | re.DOTALL)
 METRIC = re.compile(r"^levelwind_[a-z_]+")

@@ -27,7 +27,7 @@ from levelwind.assignors.protocol.records import (
     encode_key,
     partition_key,
 )
-from levelwind.assignors.protocol.topics import LARGEST_LAG_BYTES, Topics, partition_for
+from levelwind.assignors.protocol.topics import LARGEST_WIDE_BYTES, Topics, partition_for
 from levelwind_testing.waiting import wait_until
 
 PARTITIONS = {
@@ -60,7 +60,7 @@ class Installation:
             {"bootstrap.servers": self.bootstrap, "group.id": "reader", "enable.auto.commit": False}
         )
         for name, partitions in PARTITIONS.items():
-            wide = {"max.message.bytes": str(LARGEST_LAG_BYTES)} if name == "lag" else {}
+            wide = {"max.message.bytes": str(LARGEST_WIDE_BYTES)} if name == "lag" else {}
             self.create(self.prefix + name, partitions, **{"cleanup.policy": "compact"}, **wide)
 
     @property

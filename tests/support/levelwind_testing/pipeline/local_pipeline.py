@@ -36,7 +36,13 @@ from levelwind.streaming.topic.state import LagRule, TopicState
 from levelwind_testing.pipeline.offsets_reference_codec import commit_key, commit_value
 
 TOPICS = Topics()
-OUTPUTS = OutputTopics(topics=TOPICS, lag=4, triggers=4, dead_letters=4)
+OUTPUTS = OutputTopics(
+    topics=TOPICS,
+    lag=4,
+    triggers=4,
+    dead_letters=4,
+    most_bytes=dict.fromkeys((TOPICS.lag, TOPICS.triggers, TOPICS.dead_letters), 10**6),
+)
 OFFSETS = "__consumer_offsets"
 GroupEvent = tuple[str, int, bytes]
 """Group, kind and payload of a row."""
