@@ -20,7 +20,7 @@ from levelwind.daemon.errors import ConfigurationError
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from levelwind.assignors.protocol.records import Record
+    from levelwind.assignors.protocol.records import Key, Record
 
     Change: TypeAlias = BrokerRecord | TopicRecord | Tombstone
 
@@ -137,6 +137,21 @@ def diff(
         *(Tombstone((kind, name)) for name in removed for kind in ("topic", "offsets")),
     )
     return ClusterState(brokers=brokers, topics=topics), news
+
+
+def without(state: ClusterState, previous: ClusterState, keys: Collection[Key]) -> ClusterState:
+    """The state where the newest layout of some topics could not be published.
+
+    They keep their layout of the previous state, so that the next probe finds them changed.
+
+    Args:
+        state: the state with those layouts.
+        previous: the state before.
+        keys: keys of the topics' records.
+    """
+    published = {name: topic for name, topic in state.topics.items() if topic.key not in keys}
+    before = {name: topic for name, topic in previous.topics.items() if topic.key in keys}
+    return replace(state, topics=published | before)
 
 
 def _follower_fetching(

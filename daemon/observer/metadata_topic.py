@@ -1,15 +1,17 @@
 """Metadata topic: the observer publishes changes and samples, and reads its state back.
 
 Changes are acknowledged before they count; samples are sent without waiting. The producer is
-idempotent, so that the records of one key keep their order whatever is retried.
+idempotent, so that the records of one key keep their order whatever is retried. A record that is
+larger than the topic takes costs itself alone: the one before it stays.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaError, KafkaException
 
+from levelwind.assignors.protocol.topics import LARGEST_WIDE_BYTES
 from levelwind.daemon.kafka import clients
 from levelwind.daemon.kafka.record_writer import enqueue, outgoing
 from levelwind.daemon.kafka.topic_reader import ConsumedRecord, read_to_end
@@ -17,14 +19,15 @@ from levelwind.daemon.observer.cluster_probe import UnansweredError
 from levelwind.daemon.observer.cluster_state import recovered
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from confluent_kafka import KafkaError, Message, Producer
+    from confluent_kafka import Message, Producer
 
-    from levelwind.assignors.protocol.records import OffsetsRecord
+    from levelwind.assignors.protocol.records import Key, OffsetsRecord
     from levelwind.assignors.protocol.topics import Topics
-    from levelwind.daemon.kafka.record_writer import OnDelivery
+    from levelwind.daemon.kafka.record_writer import OnDelivery, OutgoingRecord
     from levelwind.daemon.observer.cluster_state import Change, ClusterState
+    from levelwind.daemon.telemetry.unwritten_records import UnwrittenRecords
 
 REQUIRED: Mapping[str, Any] = {
     "enable.idempotence": True,
@@ -32,6 +35,12 @@ REQUIRED: Mapping[str, Any] = {
     # A sample this old is useless, and the next tick finds a change again.
     "message.timeout.ms": 10_000,
 }
+PREFERRED: Mapping[str, Any] = {
+    "compression.type": "lz4",
+    # The client compares a record before its compression, the broker behind it.
+    "message.max.bytes": 4 * LARGEST_WIDE_BYTES,
+}
+"""Preferred settings of the producer."""
 ACKNOWLEDGE_SECONDS = 12.0
 """Longest wait for acknowledgements; longer than `message.timeout.ms`."""
 
@@ -39,7 +48,14 @@ ACKNOWLEDGE_SECONDS = 12.0
 class MetadataTopic:
     """Writer of the metadata topic, and reader of the state published before."""
 
-    def __init__(self, client_config: Mapping[str, Any], topics: Topics, log: Any) -> None:
+    def __init__(
+        self,
+        client_config: Mapping[str, Any],
+        topics: Topics,
+        log: Any,
+        unwritten: UnwrittenRecords,
+    ) -> None:
+        self._unwritten = unwritten
         self._config = client_config
         self._topics = topics
         self._log = log
@@ -57,8 +73,20 @@ class MetadataTopic:
         items = read_to_end(self._config, self._topics, ("metadata",))
         return recovered(item.record for item in items if isinstance(item, ConsumedRecord))
 
-    def publish(self, changes: Sequence[Change]) -> None:
-        """Publish changes and wait for acknowledgement; raise `UnansweredError` without it."""
+    def publish(self, changes: Sequence[Change], before: Collection[str]) -> Collection[Key]:
+        """Publish changes and wait for acknowledgement.
+
+        Args:
+            changes: the records.
+            before: names of the topics whose layout was published before. What is neither there nor
+                among the changes has gone.
+
+        Returns:
+            The keys of those that are larger than the topic takes: they are not published.
+
+        Raises:
+            UnansweredError: not all others were acknowledged.
+        """
         outcomes: list[KafkaError | None] = []
         for change in changes:
             self._produce(change, lambda error, _: outcomes.append(error))
@@ -69,6 +97,13 @@ class MetadataTopic:
             raise UnansweredError(
                 f"{len(changes) - len(outcomes)} changes were not acknowledged in time"
             )
+        keys, metadata = {change.key for change in changes}, self._topics.metadata
+        names = {key[1] for key in keys}.union(before)
+        refused = {key for topic, key in self._unwritten.found() if topic == metadata}
+        for key in refused:
+            if key[1] not in names:
+                self._unwritten.written(metadata, key)
+        return refused & keys
 
     def offer(self, samples: Iterable[OffsetsRecord]) -> None:
         """Send samples without waiting; raise `UnansweredError` if an earlier sample was lost."""
@@ -85,6 +120,7 @@ class MetadataTopic:
     def close(self) -> None:
         """Send the pending records, for a few seconds at most."""
         self._producer.flush(5)
+        self._unwritten.forget(self._topics.metadata)
 
     def _sampled(self, error: KafkaError | None, _message: Message) -> None:
         if error is not None:
@@ -97,11 +133,33 @@ class MetadataTopic:
             for message in outgoing(self._topics, "metadata", record, count):
                 # Never waited for: a tick that cannot publish is an outage, and the next one
                 # retries.
-                enqueue(producer, message, delivered, wait=False)
+                self._enqueue(producer, message, record.key, delivered)
         except BufferError as full:
             raise UnansweredError("the producer's queue is full") from full
         except KafkaException as exception:
             raise self._refusal(exception) from exception
+
+    def _enqueue(
+        self, producer: Producer, message: OutgoingRecord, key: Key, delivered: OnDelivery
+    ) -> None:
+        """Hand a message over; that it is too large is no error, but costs the record alone."""
+        size = len(message.value or b"")
+
+        def reported(error: KafkaError | None, of: Message) -> None:
+            if error is None:
+                self._unwritten.written(message.topic, key)
+            elif error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
+                self._unwritten.refused(message.topic, key, size)
+                error = None
+            delivered(error, of)
+
+        try:
+            enqueue(producer, message, reported, wait=False)
+        except KafkaException as exception:
+            error = clients.kafka_error(exception)
+            if error.code() != KafkaError.MSG_SIZE_TOO_LARGE:
+                raise
+            reported(error, None)
 
     def _refusal(self, exception: KafkaException) -> UnansweredError:
         """Return the error of a call that the producer refused, which is replaced if it failed."""
@@ -123,4 +181,4 @@ class MetadataTopic:
         return self._partitions
 
     def _new_producer(self) -> Producer:
-        return clients.producer({"compression.type": "lz4", **self._config}, REQUIRED)
+        return clients.producer({**PREFERRED, **self._config}, REQUIRED)

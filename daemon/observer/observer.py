@@ -39,6 +39,7 @@ from levelwind.daemon.observer.cluster_state import (
     sample,
     stable_at_high_watermark,
     unseen_brokers,
+    without,
 )
 from levelwind.daemon.observer.held_commits import HeldCommits
 from levelwind.daemon.observer.last_records import LogTails, partitions_by_id
@@ -46,6 +47,7 @@ from levelwind.daemon.observer.metadata_topic import MetadataTopic
 from levelwind.daemon.observer.probe_round import ProbeRound
 from levelwind.daemon.telemetry.logger import Logger
 from levelwind.daemon.telemetry.throttle import Outage, Throttle, changes
+from levelwind.daemon.telemetry.unwritten_records import UnwrittenRecords
 from levelwind.daemon.wall_clock import now_ms
 
 if TYPE_CHECKING:
@@ -82,6 +84,7 @@ class Observer:
         log: Any = None,
         ticked: Callable[[str, float, bool], None] = lambda *_: None,
         counted_brokers: Callable[[int, int], None] = lambda *_: None,
+        unwritten: UnwrittenRecords | None = None,
     ) -> None:
         """Make an observer.
 
@@ -94,6 +97,8 @@ class Observer:
                 answered.
             counted_brokers: called after each sample with the number of brokers that hold
                 partitions, and of those among them that did not answer.
+            unwritten: takes the records that the metadata topic has no room for; None: they are
+                only logged.
         """
         self._ticked = ticked
         self._counted_brokers = counted_brokers
@@ -103,7 +108,8 @@ class Observer:
             settings.include, (*settings.exclude, re.escape(topics.prefix) + ".*")
         )
         self._client = clients.admin(client_config)
-        self._topic = MetadataTopic(client_config, topics, self._log)
+        unwritten = unwritten or UnwrittenRecords(self._log)
+        self._topic = MetadataTopic(client_config, topics, self._log, unwritten)
         self._scheduler: BaseScheduler | None = None
         self._skips: Throttle[str] = Throttle(interval=30.0)
         # Written by the layout job alone; the samples' job reads the state, which is replaced and
@@ -226,8 +232,9 @@ class Observer:
         )
         self._probes += 1
         state, news = diff(recovered, observed)
-        if news:
-            self._topic.publish(news)
+        if unwritten := self._topic.publish(news, recovered.topics):
+            news = tuple(change for change in news if change.key not in unwritten)
+            state = without(state, recovered, unwritten)
         self._state = state
         self._commit_partitions = observed.commit_partitions
         self._log_changes(recovered, news)

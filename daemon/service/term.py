@@ -195,6 +195,7 @@ class Term:
             log,
             self._on_tick,
             self.vitals.on_brokers,
+            self._metrics.unwritten,
         )
         self._on_end.callback(observer.close)
         scheduler = BackgroundScheduler(timezone="UTC")

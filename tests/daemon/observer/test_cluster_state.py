@@ -31,6 +31,7 @@ from levelwind.daemon.observer.cluster_state import (
     sample,
     stable_at_high_watermark,
     unseen_brokers,
+    without,
 )
 
 RACKS = {1: "a", 2: "b", 3: "c"}
@@ -127,6 +128,15 @@ def test_a_topic_that_is_gone_leaves_tombstones_for_layout_and_offsets(known):
 
 def test_a_topic_that_was_merely_not_seen_stays_as_it_was(known):
     assert diff(known, seen(2)) == (known, ())
+
+
+def test_a_layout_that_could_not_be_published_is_news_again_and_the_one_before_it_stays(known):
+    wider = replace(next(iter(known.topics.values())), leader=(1, 2), at=9)
+    new = replace(wider, topic="new")
+    state = replace(known, topics={**known.topics, wider.topic: wider, "new": new})
+    kept = without(state, known, {wider.key, new.key})
+    assert kept == known
+    assert without(state, known, ()) == state
 
 
 def test_a_topic_made_anew_is_news_by_its_id_alone(known):

@@ -37,7 +37,7 @@ def cluster(monkeypatch):
 def observer(cluster, monkeypatch, log):
     topic = SimpleNamespace(
         recover=ClusterState,
-        publish=lambda _changes: None,
+        publish=lambda *_: (),
         offer=lambda _samples: None,
         close=lambda: None,
     )

@@ -1,6 +1,6 @@
 """An observer of brokers that do not exist: what each of its ticks asks of whom."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from levelwind.assignors.protocol.topics import Topics
@@ -19,8 +19,9 @@ class Published:
     def recover(self) -> ClusterState:
         return ClusterState()
 
-    def publish(self, changes: Iterable[Any]) -> None:
+    def publish(self, changes: Iterable[Any], _before: object) -> Collection[Any]:
         self.changes += len(list(changes))
+        return ()
 
     def offer(self, samples: Iterable[Any]) -> None:
         self.samples += len(list(samples))
