@@ -283,7 +283,10 @@ class Ledger:
         """
         if epoch <= self.epoch:
             raise ValueError(f"epoch {epoch} is not above {self.epoch}")
-        owned = self.owners().keys()
+        # A set, not the keys of a mapping: a share without it costs no more than the share.
+        owned: set[TopicPartition] = set()
+        for holding in self.holdings.values():
+            owned.update(holding.granted, holding.revoking)
         holdings = dict(self.holdings)
         changes: list[RecordChange] = []
         ended: list[Incarnation] = []

@@ -36,10 +36,10 @@ def unpublished(ledger: Shares[Owner], published: Shares[Owner] | None) -> list[
     nothing: frozenset[TopicPartition] = frozenset()
     found = [owner for owner in ledger.target if owner not in ledger.holdings]
     for owner, holding in ledger.holdings.items():
-        share = ledger.target.get(owner, nothing)
+        share, before = ledger.target.get(owner, nothing), published.target.get(owner, nothing)
         if (
             holding is not published.holdings.get(owner)
-            or share != published.target.get(owner, nothing)
+            or (share is not before and share != before)  # sets compare all that they have
             or len(share) != len(holding.granted)
         ):
             found.append(owner)
