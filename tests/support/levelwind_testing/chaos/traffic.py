@@ -2,13 +2,16 @@
 
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from confluent_kafka import KafkaException, Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from levelwind_testing.chaos.journal import Partition
 
+PARTITIONS_A_REQUEST = 10_000
+"""The most that brokers make at a time."""
 PATIENCE_SECONDS = 300
 
 
@@ -81,9 +84,18 @@ def create_topics(bootstrap: str, topics: list[str], partitions: int, *, replica
     """Create topics."""
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
     config = {"min.insync.replicas": str(min(replicas, 2))}
-    new = [NewTopic(topic, partitions, replicas, config=config) for topic in topics]
-    for name, future in admin.create_topics(new).items():
+    first = min(partitions, PARTITIONS_A_REQUEST)
+    new = [NewTopic(topic, first, replicas, config=config) for topic in topics]
+    _await_made(admin.create_topics(new))
+    while first < partitions:
+        first = min(partitions, first + PARTITIONS_A_REQUEST)
+        more = [NewPartitions(topic, first) for topic in topics]
+        _await_made(admin.create_partitions(more, request_timeout=120))
+
+
+def _await_made(made: Mapping[str, Any]) -> None:
+    for name, future in made.items():
         try:
-            future.result(60)
+            future.result(120)
         except KafkaException as error:
             raise RuntimeError(f"{name} was not created: {error.args[0].str()}") from error
