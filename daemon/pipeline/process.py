@@ -23,12 +23,13 @@ from uuid import uuid4
 from levelwind.daemon.errors import LevelwindError, NotFoundError
 from levelwind.daemon.paths import own_temporary_directory
 from levelwind.daemon.pipeline import stale_output
-from levelwind.daemon.pipeline.heartbeat import Heartbeat
+from levelwind.daemon.pipeline.liveness.heartbeat import Heartbeat
+from levelwind.daemon.pipeline.liveness.signs_of_life import ExecutorWatch
 from levelwind.daemon.pipeline.order import PipelineOrder
 from levelwind.daemon.pipeline.progress_totals import REPORT_INTERVAL_SECONDS, ProgressTotals
 from levelwind.daemon.pipeline.progress_writer import ProgressWriter
+from levelwind.daemon.pipeline.query_probe import SparkProbe
 from levelwind.daemon.pipeline.reporter import ProgressReporter, emit
-from levelwind.daemon.pipeline.signs_of_life import ExecutorWatch
 from levelwind.daemon.telemetry import log_config
 from levelwind.daemon.telemetry.logger import Logger
 from levelwind.daemon.wall_clock import now_ms
@@ -44,9 +45,6 @@ from levelwind.streaming.spark.settings import is_local, is_submitted
 if TYPE_CHECKING:
     import threading
     from collections.abc import Callable, Mapping, Sequence
-
-    from pyspark.sql import SparkSession
-    from pyspark.sql.streaming.query import StreamingQuery
 
     from levelwind.daemon.config.settings import Settings
     from levelwind.streaming.spark.store.checkpoint_files import CheckpointFiles
@@ -231,41 +229,6 @@ def end_at_once() -> NoReturn:
     """End this process: a regular exit may hang while Spark closes the remains of a query."""
     sys.stdout.flush()
     os._exit(1)
-
-
-class SparkProbe:
-    """Questions to Spark about its query; implements `heartbeat.QueryProbe`."""
-
-    def __init__(
-        self,
-        spark: SparkSession,
-        reporter: ProgressReporter,
-        executors: ExecutorWatch | None = None,
-    ) -> None:
-        self._spark = spark
-        self._reporter = reporter
-        self._executors = executors
-        self.query: StreamingQuery | None = None
-        """The query once it has been started."""
-
-    def batches_done(self) -> int:
-        """The number of batches that the query has reported."""
-        return self._reporter.batches
-
-    def is_working(self) -> bool:
-        """Whether the query works on a batch; asks the JVM even before there is a query.
-
-        A query that a cluster gives no executors is reported as ended.
-        """
-        from levelwind.streaming.spark import session  # noqa: PLC0415 - as in `_run`
-
-        working = session.is_working(self._spark, self.query)
-        if self._executors is not None:
-            count = session.executors(self._spark) if working else 0
-            refused = self._executors.look(time.monotonic(), working=working, executors=count)
-            if refused is not None and not self._reporter.ended.is_set():
-                self._reporter.on_progress(Terminated(error=refused))
-        return working
 
 
 def _published_ends(settings: Settings) -> Mapping[str, int]:

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any
 from levelwind.daemon.errors import PipelineFailedError
 from levelwind.daemon.paths import ensure_writable, own_temporary_directory
 from levelwind.daemon.pipeline import process
+from levelwind.daemon.pipeline.liveness.signs_of_life import CountedSigns, SignCounts, SignsOfLife
 from levelwind.daemon.pipeline.order import PipelineOrder
-from levelwind.daemon.pipeline.signs_of_life import CountedSigns, SignCounts, SignsOfLife
 from levelwind.daemon.telemetry.logger import Logger
 from levelwind.deploy import distribution
 from levelwind.deploy.errors import SetupError

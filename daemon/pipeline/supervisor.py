@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from levelwind.daemon.errors import PipelineFailedError
 from levelwind.daemon.paths import remove_abandoned
-from levelwind.daemon.pipeline.heartbeat import HEARTBEAT
+from levelwind.daemon.pipeline.liveness.heartbeat import HEARTBEAT
+from levelwind.daemon.pipeline.liveness.signs_of_life import CountedSigns, SignsOfLife
 from levelwind.daemon.pipeline.order import PipelineOrder
-from levelwind.daemon.pipeline.signs_of_life import CountedSigns, SignsOfLife
 from levelwind.daemon.telemetry.logger import Logger
 from levelwind.deploy import guard
 

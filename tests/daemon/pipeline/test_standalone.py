@@ -99,7 +99,7 @@ def test_an_archive_that_does_not_exist_is_named(tmp_path):
 
 
 def test_a_process_that_falls_silent_ends_itself(monkeypatch):
-    monkeypatch.setattr("levelwind.daemon.pipeline.signs_of_life.FIRST_SIGN_SECONDS", 0.0)
+    monkeypatch.setattr("levelwind.daemon.pipeline.liveness.signs_of_life.FIRST_SIGN_SECONDS", 0.0)
     now, ended = [0.0], threading.Event()
     watch = SelfWatch(answer_timeout=20.0, progress_timeout=300.0, end=ended.set)
 

@@ -8,7 +8,7 @@ import pytest
 import structlog
 from structlog.testing import capture_logs
 
-from levelwind.daemon.pipeline.heartbeat import (
+from levelwind.daemon.pipeline.liveness.heartbeat import (
     CPU_WINDOW_SECONDS,
     Heartbeat,
     Standstill,

@@ -1,6 +1,6 @@
 import pytest
 
-from levelwind.daemon.pipeline.signs_of_life import (
+from levelwind.daemon.pipeline.liveness.signs_of_life import (
     FIRST_SIGN_SECONDS,
     LATEST_WATCH_SECONDS,
     ExecutorWatch,

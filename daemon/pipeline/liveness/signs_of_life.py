@@ -2,8 +2,8 @@
 
 Pure; monotonic seconds are passed in. A process that ends is noticed by its exit code. One that
 lives and does nothing is noticed by what it no longer writes: its heartbeat needs an answer of the
-JVM (`levelwind.daemon.pipeline.heartbeat`), and says whether the query gets on. A query that a
-cluster gives no executors gets on never: Spark itself only warns, on its own log.
+JVM (`levelwind.daemon.pipeline.liveness.heartbeat`), and says whether the query gets on. A query
+that a cluster gives no executors gets on never: Spark itself only warns, on its own log.
 """
 
 from __future__ import annotations
