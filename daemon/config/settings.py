@@ -118,11 +118,11 @@ class PipelineSection:
     restart_window: Seconds = 600.0
     """The window of `restarts`, in seconds."""
     answer_timeout: Annotated[float, Field(ge=10)] = 30.0
-    """Seconds without an answer of Spark's JVM after which the pipeline counts as dead and is
-    started again; at least 10. An end of the JVM is noticed at once, and a start has three
-    minutes."""
+    """Seconds without an answer of Spark's JVM, or in which its query does nothing although the
+    brokers have input for it, after which the pipeline counts as dead and is started again; at
+    least 10. An end of the JVM is noticed at once, and a start has three minutes."""
     progress_timeout: Annotated[float, Field(ge=10)] = 300.0
-    """Seconds without progress after which the pipeline counts as dead although its JVM answers; at
+    """Seconds without progress after which the pipeline counts as dead whatever the brokers do; at
     least 10. A batch may take any time while the JVM or its Python workers use the CPU."""
     kafka: ClientSettings = field(default_factory=dict)
     """Settings of the Java client that Spark uses. What follows from `[kafka]` need not be given:

@@ -25,6 +25,7 @@ from levelwind.daemon.paths import own_temporary_directory
 from levelwind.daemon.pipeline import stale_output
 from levelwind.daemon.pipeline.liveness.heartbeat import Heartbeat
 from levelwind.daemon.pipeline.liveness.signs_of_life import ExecutorWatch
+from levelwind.daemon.pipeline.liveness.unread_input import UnreadInput
 from levelwind.daemon.pipeline.order import PipelineOrder
 from levelwind.daemon.pipeline.progress_totals import REPORT_INTERVAL_SECONDS, ProgressTotals
 from levelwind.daemon.pipeline.progress_writer import ProgressWriter
@@ -143,7 +144,12 @@ def _run(order: PipelineOrder, emit: Callable[[Mapping[str, Any]], None]) -> Non
         reporter.files = files = open_files(spark, settings.checkpoint)
         everywhere = session.is_everywhere(spark)
         patience = order.settings.pipeline.progress_timeout
-        probe = SparkProbe(spark, reporter, ExecutorWatch(patience) if everywhere else None)
+        probe = SparkProbe(
+            spark,
+            reporter,
+            UnreadInput(order.settings, writer.is_acknowledged),
+            ExecutorWatch(patience) if everywhere else None,
+        )
         if order.record_classes is None:
             heartbeat = Heartbeat(
                 session.jvm(spark),
@@ -153,13 +159,15 @@ def _run(order: PipelineOrder, emit: Callable[[Mapping[str, Any]], None]) -> Non
                 everywhere=everywhere,
             )
             heartbeat.start()
-        probe.query = pipeline.start(
-            spark,
-            settings,
-            reporter.on_progress,
-            reporter.on_set_aside,
-            _published_ends(order.settings),
-            files,
+        probe.follow(
+            pipeline.start(
+                spark,
+                settings,
+                probe.on_progress,
+                reporter.on_set_aside,
+                _published_ends(order.settings),
+                files,
+            )
         )
     except (Py4JError, PySparkException) as error:  # Spark refuses its settings or the checkpoint
         reporter.on_progress(Terminated(error=text_of(error), at_start=True))

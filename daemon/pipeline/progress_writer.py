@@ -50,6 +50,8 @@ FETCH_WAIT_MS = 5_000
 """Longest wait of a fetch for a record: it is answered at once when there is one."""
 RETRY_SECONDS = 5.0
 """Pause after the cluster did not answer, or lacks the topic."""
+ACKNOWLEDGED_INTERVALS = 2.5
+"""Intervals for which an acknowledgement shows that the brokers take records."""
 FAREWELL_SECONDS = 2.0
 """Longest wait for the acknowledgement of the last record."""
 REQUIRED = {
@@ -93,10 +95,16 @@ class ProgressWriter:
         self._producer: Producer | None = None
         self.claimed = threading.Event()
         """Set when the first record has been written."""
+        self._acknowledged_at = float("-inf")
+        """When the brokers last acknowledged a record; monotonic seconds."""
 
     def start(self) -> None:
         """Write the first record, and the others in the background."""
         threading.Thread(target=self._run, name="pipeline-record", daemon=True).start()
+
+    def is_acknowledged(self) -> bool:
+        """Whether the brokers have taken one of the last two records."""
+        return time.monotonic() - self._acknowledged_at <= ACKNOWLEDGED_INTERVALS * self._interval
 
     def write_last(self) -> None:
         """Write the last record, where the query has ended; waits for it for two seconds."""
@@ -163,6 +171,7 @@ class ProgressWriter:
 
     def _on_delivery(self, error: Any, _: Message) -> None:
         if error is None:
+            self._acknowledged_at = time.monotonic()
             self.claimed.set()
 
     def _take(self, messages: Iterable[Message]) -> None:

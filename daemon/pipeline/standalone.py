@@ -143,7 +143,9 @@ class SelfWatch:
 
     def emit(self, event: Mapping[str, Any]) -> None:
         """Take a heartbeat or a batch."""
-        self.counts.add(progress=bool(event.get("progress", True)))
+        self.counts.add(
+            progress=bool(event.get("progress", True)), fed=bool(event.get("fed", False))
+        )
 
     def start(self) -> None:
         """Watch in the background."""
@@ -157,6 +159,8 @@ class SelfWatch:
         )
         counted = CountedSigns(signs, self.counts)
         while (silence := counted.look(time.monotonic())) is None:
+            if (missing := counted.falls_quiet()) is not None:
+                log.warning("pipeline.quiet", reason=missing, restart_after=self.answer_timeout)
             time.sleep(LOOK_SECONDS)
         log.error("pipeline.silent", reason=silence)
         self.end()

@@ -81,18 +81,11 @@ class RunningChild:
     child: guard.Guarded
     signs: CountedSigns
     killed: bool = False
-    quiet: bool = False
-    """Whether signs are missing since the last ones."""
 
     def look(self, now: float) -> str | None:
         """Why the process counts as dead although it runs, the first time; None otherwise."""
         silence = self.signs.look(now)
         return None if self.killed else silence
-
-    def falls_quiet(self) -> bool:
-        """Whether signs have begun to be missing at the last look."""
-        before, self.quiet = self.quiet, self.signs.signs.quiet
-        return self.quiet and not before
 
 
 class PipelineChild:
@@ -149,8 +142,8 @@ class PipelineChild:
                 log.error("pipeline.silent", reason=reason)
                 self._running.killed = True
                 self._running.child.ask_to_kill()
-            elif self._running.falls_quiet():
-                log.warning("pipeline.quiet", restart_after=self._answer_timeout)
+            elif (missing := self._running.signs.falls_quiet()) is not None:
+                log.warning("pipeline.quiet", reason=missing, restart_after=self._answer_timeout)
             return
         self._running = None
         self._attempts = self._attempts.after_death(now)
@@ -197,11 +190,11 @@ class PipelineChild:
 class OnSign(Protocol):
     """A function that is called with each sign of life of the child."""
 
-    def __call__(self, *, progress: bool) -> None:
+    def __call__(self, *, progress: bool, fed: bool = False) -> None:
         """Take note of a sign of life."""
 
 
-def _ignore_sign(*, progress: bool) -> None:
+def _ignore_sign(*, progress: bool, fed: bool = False) -> None:
     """Take no note of a sign of life."""
 
 
@@ -229,7 +222,8 @@ def relay(
             if text and not text.startswith(SPARK_NOISE):
                 log.info("library.log", library="spark", text=text)
         else:
-            on_sign(progress=name != HEARTBEAT or bool(event.get("progress")))
+            progress = name != HEARTBEAT or bool(event.get("progress"))
+            on_sign(progress=progress, fed=name == HEARTBEAT and bool(event.get("fed")))
             if name == HEARTBEAT:
                 continue
             write(name, **event)

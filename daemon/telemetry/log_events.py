@@ -799,9 +799,10 @@ VOCABULARY: tuple[EventSpec, ...] = (
     _event(
         "pipeline.quiet",
         "warning",
-        "restart_after",
-        "The pipeline's process has given no sign of life for 12 seconds, and lag stands still. "
-        "After `restart_after` seconds without one it is killed, and started again.",
+        "reason restart_after",
+        "Lag stands still: for 10 seconds the pipeline's process has given no sign of life, or its "
+        "query has read nothing of what the brokers have for it (`reason`). If that lasts for "
+        "`restart_after` seconds it is killed, and started again.",
     ),
     _event(
         "pipeline.silent",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -44,6 +44,8 @@ class Progress:
     """Records of this batch that could not be decoded, by reason."""
     skipped: Mapping[str, int]
     """Records of this batch that the pipeline has no use for, by kind."""
+    read: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    """Offsets at which the batch ended, by topic and partition."""
 
     def delay_ms(self, at: int) -> int | None:
         """Age of the newest record read, at a time in milliseconds since the epoch."""
@@ -99,6 +101,11 @@ def read_progress(event: Mapping[str, Any], reasons: Collection[str]) -> Progres
         newest=newest,
         rejected=dict(rejected),
         skipped=dict(skipped),
+        read={
+            (topic, int(partition)): offset
+            for source in event["sources"]
+            for (topic, partition), offset in _offsets(source.get("endOffset")).items()
+        },
     )
 
 

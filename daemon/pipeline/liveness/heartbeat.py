@@ -3,10 +3,10 @@
 The parent reads each heartbeat from the process's output. Python alone proves nothing: the process
 waits for Spark's callbacks, and would wait for ever after the death of its JVM.
 
-The query gets on if it has done a batch, or waits for input, for Kafka or for its next batch. While
-it works on a batch, which may take minutes for a backlog, the CPU time of the JVM and of its Python
-workers tells work from a standstill. Where /proc does not exist, or the tasks run on other
-machines, the answer of the JVM suffices.
+The query gets on if it has done a batch, or has read all there is. While it works on a batch, which
+may take minutes for a backlog, or leaves input unread (`unread_input`), the CPU
+time of the JVM and of its Python workers tells work from a standstill. Where /proc does not exist,
+or the tasks run on other machines, the answer of the JVM suffices.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ import os
 import signal
 import threading
 import time
-from dataclasses import dataclass
+from collections import deque
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -31,9 +32,9 @@ HEARTBEAT = "pipeline.heartbeat"
 """Name of the event; the parent does not log it."""
 INTERVAL_SECONDS = 1.0
 CPU_WINDOW_SECONDS = 10.0
-"""Span over which the use of the CPU is measured."""
-BUSY_SHARE = 0.02
-"""Least share of a core that counts as work on a batch; the heartbeat takes a tenth of it."""
+"""Longest span over which the use of the CPU is measured."""
+BUSY_SECONDS = 0.2
+"""Least CPU time within that span that counts as work; the heartbeats take a tenth of it."""
 CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -44,7 +45,10 @@ class QueryProbe(Protocol):
         """The number of batches that the query has done."""
 
     def is_working(self) -> bool:
-        """Whether the query works on a batch; asks the JVM."""
+        """Whether the query works on a batch, or leaves input unread; asks the JVM."""
+
+    def is_fed(self) -> bool:
+        """Whether the brokers serve others, and had input for the query since its last batch."""
 
 
 @dataclass(slots=True)
@@ -54,10 +58,9 @@ class Standstill:
     cpu_seconds: Callable[[], float | None]
     """CPU time of the JVM and its workers; None: unknown."""
     _batches: int = -1
-    _since: float = 0.0
-    """Begin of the span that the CPU time is measured over; monotonic seconds."""
-    _cpu: float | None = None
-    """CPU time at its begin; None: no span has begun."""
+    _looks: deque[tuple[float, float]] = field(default_factory=deque)
+    """Times of the looks since the query last got on, of the last `CPU_WINDOW_SECONDS`, in
+    monotonic seconds, and the CPU time then."""
 
     def progressed(self, now: float, *, batches: int, working: bool) -> bool:
         """Whether the query got on since the last call.
@@ -65,19 +68,23 @@ class Standstill:
         Args:
             now: monotonic seconds.
             batches: number of batches that the query has done.
-            working: whether the query works on a batch.
+            working: whether the query works on a batch, or leaves input unread.
         """
         if not working or batches != self._batches:
-            self._batches, self._cpu = batches, None
+            self._batches = batches
+            self._looks.clear()
             return True
-        if self._cpu is None:
-            self._since, self._cpu = now, self.cpu_seconds()
-            return self._cpu is None
-        span = now - self._since
-        if span < CPU_WINDOW_SECONDS:
+        cpu = self.cpu_seconds()
+        if cpu is None:
+            return True
+        self._looks.append((now, cpu))
+        while self._looks[0][0] < now - CPU_WINDOW_SECONDS:
+            self._looks.popleft()
+        if cpu - self._looks[0][1] < BUSY_SECONDS:
             return False
-        before, self._since, self._cpu = self._cpu, now, self.cpu_seconds()
-        return self._cpu is None or self._cpu - before >= BUSY_SHARE * span
+        self._looks.clear()
+        self._looks.append((now, cpu))
+        return True
 
 
 class Heartbeat:
@@ -139,7 +146,14 @@ class Heartbeat:
         progress = self._standstill.progressed(
             self._answered_at, batches=self._probe.batches_done(), working=working
         )
-        self._emit({"event": HEARTBEAT, "level": "debug", "progress": progress})
+        self._emit(
+            {
+                "event": HEARTBEAT,
+                "level": "debug",
+                "progress": progress,
+                "fed": not progress and self._probe.is_fed(),
+            }
+        )
         return True
 
     def _exit_code(self) -> int | None:

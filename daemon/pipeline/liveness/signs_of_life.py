@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-QUIET_SECONDS = 12.0
-"""Seconds without any sign that are said: a pause of Java's collector is shorter."""
+QUIET_SECONDS = 10.0
+"""Seconds without any sign, or without progress of a query that has input, that are said: a pause
+of Java's collector is shorter."""
 FIRST_SIGN_SECONDS = 180.0
 """Seconds from the start of the process in which no sign is expected: Python and the JVM start."""
 LATEST_WATCH_SECONDS = 5.0
@@ -24,9 +25,10 @@ class SignsOfLife:
     """Times of the last signs of one process."""
 
     answer_timeout: float
-    """Seconds without any sign after which the process counts as dead."""
+    """Seconds without any sign, or without progress of a query that has input, after which the
+    process counts as dead."""
     progress_timeout: float
-    """Seconds without progress after which the process counts as dead."""
+    """Seconds without progress after which the process counts as dead in any case."""
     answered_at: float
     """Time until which the JVM is known to have answered; invariant: no earlier than the last
     progress. Monotonic seconds, as all times here."""
@@ -34,6 +36,8 @@ class SignsOfLife:
     """Time of the last progress: a batch, an idle query, or work on a batch."""
     watched_at: float
     """Time of the last look."""
+    fed: bool = False
+    """Whether the query had input at the last look, from brokers that serve others."""
 
     @staticmethod
     def of_start(now: float, *, answer_timeout: float, progress_timeout: float) -> SignsOfLife:
@@ -47,15 +51,18 @@ class SignsOfLife:
             watched_at=now,
         )
 
-    def look(self, now: float, *, answered: bool, progressed: bool) -> SignsOfLife:
+    def look(
+        self, now: float, *, answered: bool, progressed: bool, fed: bool = False
+    ) -> SignsOfLife:
         """Return the signs after a look at them.
 
         Args:
             now: the time of the look.
             answered: whether there was any sign since the last look.
             progressed: whether there was progress since the last look.
+            fed: whether the query has input, from brokers that serve others.
         """
-        after = replace(self, watched_at=now)
+        after = replace(self, watched_at=now, fed=fed)
         if now - self.watched_at > LATEST_WATCH_SECONDS:
             answered = progressed = True
         if answered or progressed:
@@ -65,19 +72,28 @@ class SignsOfLife:
         return after
 
     @property
-    def quiet(self) -> bool:
-        """Whether signs have been missing for longer than they do in a process that lives."""
-        return self.watched_at - self.answered_at >= min(QUIET_SECONDS, self.answer_timeout)
+    def quiet(self) -> str | None:
+        """What has been missing for longer than it is in a process that lives; None: nothing."""
+        return self._missing(
+            min(QUIET_SECONDS, self.answer_timeout), self._standstill_limit(QUIET_SECONDS)
+        )
 
     @property
     def silence(self) -> str | None:
         """Why the process counts as dead, in an operator's words; None while it does not."""
+        return self._missing(self.answer_timeout, self._standstill_limit(self.answer_timeout))
+
+    def _standstill_limit(self, fed_limit: float) -> float:
+        return min(fed_limit, self.progress_timeout) if self.fed else self.progress_timeout
+
+    def _missing(self, answer_limit: float, progress_limit: float) -> str | None:
         silent = self.watched_at - self.answered_at
-        if silent >= self.answer_timeout:
+        if silent >= answer_limit:
             return f"the JVM has not answered for {silent:.0f} s"
         stuck = self.watched_at - self.progressed_at
-        if stuck >= self.progress_timeout:
-            return f"the query has made no progress for {stuck:.0f} s"
+        if stuck >= progress_limit:
+            beside = " although the brokers have input for it" if self.fed else ""
+            return f"the query has made no progress for {stuck:.0f} s{beside}"
         return None
 
 
@@ -89,11 +105,14 @@ class SignCounts:
     """Events and heartbeats."""
     progress: int = 0
     """Events, and heartbeats of a query that gets on."""
+    fed: bool = False
+    """Whether the last sign was a heartbeat of a query that has input and does not get on."""
 
-    def add(self, *, progress: bool) -> None:
+    def add(self, *, progress: bool, fed: bool = False) -> None:
         """Count a sign."""
         self.answers += 1
         self.progress += progress
+        self.fed = fed
 
 
 @dataclass(slots=True)
@@ -104,6 +123,8 @@ class CountedSigns:
     counts: SignCounts = field(default_factory=SignCounts)
     seen: SignCounts = field(default_factory=SignCounts)
     """The counts at the last look."""
+    _quiet: bool = False
+    """Whether something was missing at the last look."""
 
     def look(self, now: float) -> str | None:
         """Look at the signs; return why the process counts as dead, None while it does not."""
@@ -112,9 +133,16 @@ class CountedSigns:
             now,
             answered=counts.answers > self.seen.answers,
             progressed=counts.progress > self.seen.progress,
+            fed=counts.fed,
         )
         self.seen = counts
         return self.signs.silence
+
+    def falls_quiet(self) -> str | None:
+        """What has begun to be missing at the last look; None: nothing, or no longer only now."""
+        before, missing = self._quiet, self.signs.quiet
+        self._quiet = missing is not None
+        return None if before else missing
 
 
 @dataclass(slots=True)

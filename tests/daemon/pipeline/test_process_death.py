@@ -4,7 +4,7 @@ import os
 import re
 import signal
 import tempfile
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Iterable, Iterator, MutableMapping
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from levelwind.deploy.cluster import Cluster
 from levelwind.streaming.spark.settings import WORKER_DAEMON
 from levelwind_testing.pipeline.installation import Installation, now
 from levelwind_testing.processes.supervised_pipeline import Supervised
+from levelwind_testing.waiting import wait_until
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 
@@ -111,6 +112,11 @@ def assert_one_temporary_directory(supervised: Supervised) -> None:
     assert {Path(library).parent for library in unpacked} == {directory}
 
 
+def assert_ended(pids: Iterable[int]) -> None:
+    """Assert that processes end, which takes a moment after they were killed."""
+    wait_until("ends", lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids))
+
+
 def assert_noticed_at_once(logged: list[MutableMapping[str, Any]]) -> None:
     """Assert that a death was noticed as such, and not by the silence after it."""
     assert [event for event in logged if event["event"] == "pipeline.silent"] == []
@@ -143,16 +149,26 @@ def test_a_killed_process_takes_its_jvm_along(lw: Installation, supervised: Supe
     former = supervised.processes()
     kill(supervised, MAIN)
     assert_noticed_at_once(next_attempt(supervised))
-    for pid in former:
-        assert not Path(f"/proc/{pid}").exists()
+    assert_ended(former)
     lag_shows(lw, supervised, 4)
     assert_one_temporary_directory(supervised)
 
 
-def test_a_jvm_that_stands_still_is_killed(lw: Installation, supervised: Supervised) -> None:
-    kill(supervised, JVM, signal.SIGSTOP)
+@pytest.mark.parametrize(
+    ("victim", "reason", "offset"),
+    [(JVM, "has not answered", 5), (WORKER, "although the brokers have input for it", 6)],
+    ids=["JVM", "workers"],
+)
+def test_what_stands_still_is_said_and_killed(
+    lw: Installation, supervised: Supervised, victim: str, reason: str, offset: int
+) -> None:
+    former = supervised.processes()
+    kill(supervised, victim, signal.SIGSTOP)
+    lw.commit(f"{lw.prefix}readers", topic_of(lw), {0: offset})
     logged = next_attempt(supervised, hurry=0.3)
-    (silent,) = [event for event in logged if event["event"] == "pipeline.silent"]
-    assert "has not answered" in silent["reason"]
-    lag_shows(lw, supervised, 5)
+    for event in ("pipeline.quiet", "pipeline.silent"):
+        (entry,) = [entry for entry in logged if entry["event"] == event]
+        assert reason in entry["reason"]
+    assert_ended(former)
+    lag_shows(lw, supervised, offset)
     assert supervised.named("pipeline.checkpoint_set_aside") == []

@@ -98,18 +98,28 @@ def test_an_archive_that_does_not_exist_is_named(tmp_path):
         ship_archive(tmp_path / "none.tar.gz")
 
 
-def test_a_process_that_falls_silent_ends_itself(monkeypatch):
+@pytest.mark.parametrize(
+    ("heartbeat", "said_at", "ended_at"),
+    [({"progress": False}, 110.0, 120.0), ({"progress": False, "fed": True}, 10.0, 20.0)],
+    ids=["that falls silent", "whose query reads nothing of its input"],
+)
+def test_a_process_says_so_and_ends_itself(monkeypatch, heartbeat, said_at, ended_at):
     monkeypatch.setattr("levelwind.daemon.pipeline.liveness.signs_of_life.FIRST_SIGN_SECONDS", 0.0)
-    now, ended = [0.0], threading.Event()
+    now, ended, said = [0.0], threading.Event(), []
     watch = SelfWatch(answer_timeout=20.0, progress_timeout=300.0, end=ended.set)
 
     def pause(seconds):
         assert not ended.is_set()
         now[0] += seconds
         if now[0] <= 100:
-            watch.emit({"event": "pipeline.heartbeat", "progress": False})
+            watch.emit({"event": "pipeline.heartbeat", **heartbeat})
 
+    def warning(event, **_):
+        said.append((event, now[0]))
+
+    log = SimpleNamespace(warning=warning, error=warning)
+    monkeypatch.setattr(standalone, "log", log)
     monkeypatch.setattr(standalone, "time", SimpleNamespace(monotonic=lambda: now[0], sleep=pause))
     watch.start()
     assert ended.wait(120)
-    assert now == [120.0]
+    assert said == [("pipeline.quiet", said_at), ("pipeline.silent", ended_at)]

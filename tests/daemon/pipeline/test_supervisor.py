@@ -72,6 +72,21 @@ def test_the_childs_output_is_read_on_and_said_whatever_becomes_of_an_event():
     assert "KeyError('percent')" in events[1]["text"]
 
 
+def test_a_heartbeat_says_that_the_query_gets_on_or_has_input_and_any_other_event_is_progress():
+    signs = []
+    lines = [
+        b'{"event": "pipeline.heartbeat", "level": "debug", "progress": true, "fed": false}\n',
+        b'{"event": "pipeline.heartbeat", "level": "debug", "progress": false, "fed": true}\n',
+        b'{"event": "pipeline.started", "level": "info"}\n',
+    ]
+    relay(lines, lambda _: None, lambda **sign: signs.append(sign))
+    assert signs == [
+        {"progress": True, "fed": False},
+        {"progress": False, "fed": True},
+        {"progress": True, "fed": False},
+    ]
+
+
 def test_the_settings_of_the_process_are_for_this_user_alone_even_in_a_file_that_existed(tmp_path):
     file = tmp_path / "pipeline-settings.json"
     file.touch(0o644)

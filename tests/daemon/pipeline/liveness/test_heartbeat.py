@@ -9,6 +9,7 @@ import structlog
 from structlog.testing import capture_logs
 
 from levelwind.daemon.pipeline.liveness.heartbeat import (
+    BUSY_SECONDS,
     CPU_WINDOW_SECONDS,
     Heartbeat,
     Standstill,
@@ -26,6 +27,9 @@ class Probe:
 
     def batches_done(self):
         return 0
+
+    def is_fed(self):
+        return True
 
     def is_working(self):
         if not self.answers:
@@ -64,6 +68,24 @@ def test_a_batch_without_use_of_the_cpu_stands_still():
     assert sum(over(query, now, 1000)) == 1  # its beginning
 
 
+def test_work_before_a_standstill_hides_none_of_it():
+    used = [0.0]
+    query, now = Standstill(lambda: used[0]), [0.0]
+    for _ in range(100):
+        used[0] += 1.0
+        over(query, now, 1)
+    assert over(query, now, 100) == [False] * 100
+
+
+def test_a_batch_that_uses_the_cpu_now_and_then_gets_on():
+    used = [0.0]
+    query, now = Standstill(lambda: used[0]), [0.0]
+    for _ in range(10):
+        over(query, now, CPU_WINDOW_SECONDS - 1)
+        used[0] += 1.5 * BUSY_SECONDS
+        assert over(query, now, 1) == [True]
+
+
 def test_where_the_cpu_time_is_unknown_the_answer_of_the_jvm_suffices():
     query = Standstill(lambda: None)
     assert all(over(query, [0.0], 100))
@@ -92,7 +114,9 @@ def test_each_heartbeat_says_whether_the_query_gets_on():
         heartbeat = Heartbeat(jvm, Probe(), events.append, ended.set)
         assert heartbeat._beat()
         jvm.kill()
-    assert events == [{"event": "pipeline.heartbeat", "level": "debug", "progress": True}]
+    assert events == [
+        {"event": "pipeline.heartbeat", "level": "debug", "progress": True, "fed": False}
+    ]
     assert not ended.is_set()
 
 

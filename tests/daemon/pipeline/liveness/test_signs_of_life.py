@@ -3,6 +3,8 @@ import pytest
 from levelwind.daemon.pipeline.liveness.signs_of_life import (
     FIRST_SIGN_SECONDS,
     LATEST_WATCH_SECONDS,
+    QUIET_SECONDS,
+    CountedSigns,
     ExecutorWatch,
     SignsOfLife,
 )
@@ -13,12 +15,10 @@ def started(now=0.0):
     return SignsOfLife.of_start(now, answer_timeout=60.0, progress_timeout=300.0)
 
 
-def looked_at(signs, until, *, answered=False, progressed=False, since=None):
+def looked_at(signs, until, *, answered=False, progressed=False, fed=False):
     """The signs after a look in every second up to a time."""
-    now = signs.watched_at if since is None else since
-    while now < until:
-        now += 1.0
-        signs = signs.look(now, answered=answered, progressed=progressed)
+    while (now := signs.watched_at) < until:
+        signs = signs.look(now + 1.0, answered=answered, progressed=progressed, fed=fed)
     return signs
 
 
@@ -43,6 +43,35 @@ def test_a_query_that_stands_still_is_dead_although_its_jvm_answers():
     assert (
         looked_at(signs, 320, answered=True).silence == "the query has made no progress for 300 s"
     )
+
+
+def test_a_query_that_stands_still_beside_input_is_said_soon_and_dead_after_the_answer_timeout():
+    signs = looked_at(started(), 20, answered=True, progressed=True)
+    assert looked_at(signs, 20 + QUIET_SECONDS - 1, answered=True, fed=True).quiet is None
+    quiet = looked_at(signs, 20 + QUIET_SECONDS, answered=True, fed=True)
+    assert QUIET_SECONDS <= 10
+    assert "no progress for 10 s although the brokers have input" in quiet.quiet
+    assert looked_at(quiet, 79, answered=True, fed=True).silence is None
+    assert "although" in looked_at(quiet, 80, answered=True, fed=True).silence
+
+
+def test_brokers_that_fail_in_between_are_waited_for():
+    signs = looked_at(started(), 20, answered=True, progressed=True)
+    signs = looked_at(signs, 79, answered=True, fed=True)
+    assert looked_at(signs, 319, answered=True).silence is None
+
+
+def test_what_is_missing_is_said_once_until_it_is_there_again():
+    counted = CountedSigns(started())
+    said = []
+    for now in range(100):
+        if now % 50 < 10:
+            counted.counts.add(progress=True)
+        else:
+            counted.counts.add(progress=False, fed=True)
+        assert counted.look(float(now)) is None
+        said.append(counted.falls_quiet())
+    assert [now for now, missing in enumerate(said) if missing] == [19, 69]
 
 
 def test_a_single_heartbeat_in_between_makes_it_live():
