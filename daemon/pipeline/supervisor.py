@@ -48,7 +48,7 @@ STOP_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempts:
-    """Restarts of a process that keeps dying: after 1, 2, 4 … seconds, and at last no more."""
+    """Restarts of a process that keeps dying: at once, after 1, 2, 4 … seconds, and no more."""
 
     allowed: int
     """Deaths within `window` that are followed by a restart."""
@@ -70,8 +70,9 @@ class Attempts:
 
     @property
     def pause(self) -> float:
-        """Seconds from the last death to the next start; 0 before the first."""
-        return min(2.0 ** (len(self.died) - 1), self.longest_pause) if self.died else 0.0
+        """Seconds from the last death to the next start; 0 after the first, and before it."""
+        again = len(self.died) - 1
+        return min(2.0 ** (again - 1), self.longest_pause) if again > 0 else 0.0
 
 
 @dataclass(slots=True)

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from levelwind.assignors.protocol.records import PipelineRecord
     from levelwind.daemon.control.settings import ControlSettings
 
-QUIET_RECORDS = 3
+QUIET_RECORDS = 8
 """Records of the pipeline without any input after which an old share says nothing any more."""
 
-LEAST_REJECTED = 10
+LEAST_REJECTED = 4
 """Rejected records of one interval below which nothing is concluded from their share."""
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from levelwind.daemon.errors import PipelineFailedError
-from levelwind.daemon.pipeline.remote_pipeline import SILENT_INTERVALS, RemotePipeline
+from levelwind.daemon.pipeline.remote_pipeline import RemotePipeline
 from levelwind.daemon.pipeline.supervisor import Attempts, PipelineChild
 from levelwind.daemon.service.availability.daemon_identity import same_daemon
 from levelwind.daemon.telemetry.logger import Logger
@@ -30,6 +30,9 @@ log = Logger()
 
 CHILD_SILENT_INTERVALS = 1.5
 """Intervals without a record after which the child of another daemon counts as ended with it."""
+APPLICATION_SILENT_INTERVALS = 7.5
+"""Intervals without a record after which an application counts as ended: something may be about to
+start it again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +64,9 @@ class PipelineSight:
             same_daemon(record.daemon, daemon) or record.daemon == stopped
         ):
             return True  # a child never outlives its daemon
-        intervals = SILENT_INTERVALS if record.daemon is None else CHILD_SILENT_INTERVALS
+        intervals = (
+            APPLICATION_SILENT_INTERVALS if record.daemon is None else CHILD_SILENT_INTERVALS
+        )
         since = now if self.since is None else self.since
         return now - since >= intervals * record.interval_ms / 1000
 

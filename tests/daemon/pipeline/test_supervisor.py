@@ -12,12 +12,12 @@ from levelwind_testing.waiting import wait_until
 ALLOWED = Attempts(allowed=2, window=60.0)
 
 
-def test_the_first_start_is_at_once_and_each_death_doubles_the_pause():
+def test_the_first_restart_is_at_once_and_each_further_death_doubles_the_pause():
     attempts, pauses = ALLOWED, [ALLOWED.pause]
-    for now in (0.0, 1.0, 2.0):
+    for now in (0.0, 1.0, 2.0, 3.0):
         attempts = attempts.after_death(now)
         pauses.append(attempts.pause)
-    assert pauses == [0.0, 1.0, 2.0, 4.0]
+    assert pauses == [0.0, 0.0, 1.0, 2.0, 4.0]
 
 
 def test_it_gives_up_after_more_deaths_than_allowed_within_the_window():

@@ -5,6 +5,8 @@ from dataclasses import replace
 import pytest
 
 from levelwind.daemon.control.freeze.conditions import (
+    LEAST_REJECTED,
+    QUIET_RECORDS,
     ClockWatch,
     InputWatch,
     Vitals,
@@ -83,14 +85,17 @@ def test_a_pipeline_that_rejects_most_of_its_input_freezes_until_it_reads_again(
     assert reasons(replace(WELL, input=watch)) == {
         FreezeReason.REJECTS: "the pipeline rejects 60% of its input"
     }
-    quiet = watch.read(record(1100, 60)).read(record(1100, 60))
-    assert quiet.share == watch.share, "an interval without input proves nothing"
+    quiet = watch
+    for _ in range(QUIET_RECORDS - 1):
+        quiet = quiet.read(record(1100, 60))
+        assert quiet.share == watch.share, "an interval without input proves nothing"
     assert quiet.read(record(1100, 60)).share == 0.0, "but it is not input of today after a while"
     assert reasons(replace(WELL, input=watch.read(record(1200, 70)))) == {}
 
 
 def test_a_few_rejected_records_freeze_nothing():
-    watch = InputWatch().read(record(0, 0)).read(record(9, 9))
+    few = LEAST_REJECTED - 1
+    watch = InputWatch().read(record(0, 0)).read(record(few, few))
     assert watch.share == 0.0
 
 

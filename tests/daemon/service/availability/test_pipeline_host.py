@@ -39,8 +39,8 @@ def test_a_pipeline_that_has_ended_is_replaced_at_once(pipeline, stopped):
 
 
 def test_a_child_of_another_daemon_is_replaced_when_it_misses_a_record():
-    assert not is_over(record(OTHER), 14.9)
-    assert is_over(record(OTHER), 15.0)
+    assert not is_over(record(OTHER), 5.9)
+    assert is_over(record(OTHER), 6.0)
 
 
 def test_an_application_of_its_own_is_waited_for_longer():
@@ -51,7 +51,7 @@ def test_an_application_of_its_own_is_waited_for_longer():
 def test_each_record_begins_the_wait_anew():
     sight = PipelineSight()
     for second in range(100):
-        sight = sight.seen(record(OTHER, at=second // 10), float(second))
+        sight = sight.seen(record(OTHER, at=second // 4), float(second))
         assert not sight.is_over(float(second), daemon=ME, stopped=None)
 
 
@@ -121,7 +121,7 @@ def test_a_daemon_that_leads_no_more_keeps_its_child(watched):
 
 def test_the_next_leader_starts_none_while_another_reports(watched):
     for second in range(60):
-        watched.record = record(OTHER, at=second // 10)
+        watched.record = record(OTHER, at=second // 4)
         assert watched.look(leading=True, seconds=1.0) == []
     assert watched.look(leading=True, seconds=16.0)
 
