@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from levelwind.assignors.protocol.records import Key
     from levelwind.streaming.output import OutputTopics
 
+SHARDS = "shards"
+"""Name of the value of a bucket's state that holds what was cut; mostly there is none."""
+
 ENVELOPE_BYTES = 128
 """Bytes of a batch of one record around its key and value; there are at most 97."""
 

@@ -1,160 +1,94 @@
-"""Stateful operators: load states, call `topic.joint_update` or `bucket.update`, store the result.
+"""Stateful operators as Spark knows them: their states, and that `row_handlers` does their work.
 
-No rule is here. The operators take Spark's rows and give those of `messages.rows`, not pandas
-frames: a frame for each key, in and out, cost more than the work on it (140 ms a batch of 100
-topics, against 40 as rows).
+At each start Spark's driver asks each operator for its states, one after the other, in a process of
+its own that imports this module. So it imports no rule, and what the rules need is packed until
+there are rows.
 """
 
 from __future__ import annotations
 
+import pickle
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
-from levelwind.streaming import output
-from levelwind.streaming.bucket import update as bucket_update
-from levelwind.streaming.bucket.state import VALUES
-from levelwind.streaming.decoding import offsets_topic
-from levelwind.streaming.messages.buckets import GROUP_KEY_PREFIX, TOPIC_KEY_PREFIX
-from levelwind.streaming.messages.rows import Kind, Row
-from levelwind.streaming.sized_output import SizedOutput
 from levelwind.streaming.spark.schemas import STATE, TOPIC_NAME
-from levelwind.streaming.spark.store import batch_offsets
-from levelwind.streaming.topic import joint_update
-from levelwind.streaming.topic.state import TopicState
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator
 
-    from levelwind.assignors.protocol.topics import TopicKind, Topics
+    from levelwind.assignors.protocol.topics import Topics
     from levelwind.streaming.output import OutputTopics
     from levelwind.streaming.rules.skew import SkewRule
     from levelwind.streaming.spark.store.batch_offsets import OffsetsLog
     from levelwind.streaming.topic.state import LagRule
 
-
-SHARDS = "shards"
-"""Name of the value that holds what of a bucket's records was cut; mostly there is none."""
+ROW_HANDLERS = "levelwind.streaming.spark.row_handlers"
 
 
-class _StoredTopics:
-    """The states of a bucket's topics, each a value of Spark's store."""
+class _Processor(StatefulProcessor):  # type: ignore[misc] # pyspark is not followed
+    """Operator that makes its handler of rows when the first ones come."""
 
-    def __init__(self, values: Any) -> None:
-        self._values = values
+    HANDLER: str
+    """Name of the class of `ROW_HANDLERS`."""
 
-    def load(self, topic: str) -> TopicState | None:
-        """The state of a topic; None: there is none."""
-        stored = self._values.getValue((topic,))
-        return None if stored is None else TopicState.unpack(bytes(stored[0]))
+    def __init__(self, *settings: Any) -> None:
+        self._settings = pickle.dumps(settings)
+        self._states: Any = None
+        """The handles of the states."""
+        self._handler: Any = None
 
-    def store(self, topic: str, state: TopicState | None) -> None:
-        """Keep the state of a topic; None: keep none."""
-        if state is not None:
-            self._values.updateValue((topic,), (state.pack(),))
-        else:
-            self._values.removeKey((topic,))
+    def handleInputRows(  # noqa: N802 - Spark's name
+        self,
+        key: Any,
+        rows: Iterator[Any],
+        timerValues: Any,  # noqa: ARG002, N803 - Spark's signature
+    ) -> Iterator[Any]:
+        """Process the rows of one state key in a batch."""
+        if self._handler is None:
+            settings = pickle.loads(self._settings)  # noqa: S301 - this class has packed them
+            make = getattr(import_module(ROW_HANDLERS), self.HANDLER)
+            self._handler = make(self._states, *settings)
+        (state_key,) = key
+        yield from self._handler.handle(state_key, rows)
+
+    def close(self) -> None:
+        """Nothing to release."""
 
 
-class TopicProcessor(StatefulProcessor):  # type: ignore[misc] # pyspark is not followed
-    """Operator with the states of each bucket of topics; rows of other state keys pass through it.
+class TopicProcessor(_Processor):
+    """Operator with the states of each bucket of topics."""
 
-    A topic's state is a value of its own, so that a batch reads and writes those that it concerns.
-    """
+    HANDLER = "TopicRows"
 
     def __init__(self, rule: LagRule, buckets: int, log: OffsetsLog | None = None) -> None:
-        self._rule = rule
-        self._buckets = buckets
-        self._log = log
-        self._batch_offsets: tuple[int | None, Mapping[int, int] | None] = None, None
-        """Number of the last batch, and its end offsets."""
+        super().__init__(rule, buckets, log)
 
     def init(self, handle: Any) -> None:
         """Declare the state; Spark calls it before any rows."""
-        self._states = _StoredTopics(handle.getMapState("topics", TOPIC_NAME, STATE))
-
-    def _end_offsets(self) -> Mapping[int, int] | None:
-        """End offsets of this batch in `__consumer_offsets`, by partition; read once a batch."""
-        batch = batch_offsets.current_batch()
-        if self._log is None or batch is None:
-            return None
-        if self._batch_offsets[0] != batch:
-            offsets = batch_offsets.end_offsets(self._log, batch, offsets_topic.TOPIC)
-            self._batch_offsets = batch, offsets
-        return self._batch_offsets[1]
-
-    def handleInputRows(  # noqa: N802 - Spark's name
-        self,
-        key: Any,
-        rows: Iterator[Any],
-        timerValues: Any,  # noqa: ARG002, N803 - Spark's signature
-    ) -> Iterator[Any]:
-        """Process the rows of one state key in a batch."""
-        (state_key,) = key
-        if not state_key.startswith(TOPIC_KEY_PREFIX):
-            for row in rows:
-                yield Row(row.state_key, row.subject, row.kind, row.payload)
-            return
-        rows_by_topic: dict[str, list[tuple[int, bytes]]] = {}
-        for row in rows:
-            rows_by_topic.setdefault(row.subject, []).append((row.kind, row.payload))
-        yield from joint_update.advance_all(
-            rows_by_topic, self._states, self._rule, self._end_offsets(), self._buckets
-        )
-
-    def close(self) -> None:
-        """Nothing to release."""
+        self._states = handle.getMapState("topics", TOPIC_NAME, STATE)
 
 
-class GroupProcessor(StatefulProcessor):  # type: ignore[misc] # pyspark is not followed
-    """Operator with the state of each bucket of groups; its output are the records to publish.
+class GroupProcessor(_Processor):
+    """Operator with the state of each bucket of groups; its output are the records to publish."""
 
-    Rows of other state keys are rejected records and finished replays: they become dead letters,
-    and tombstones of dead letters.
-    """
+    HANDLER = "GroupRows"
 
-    def __init__(self, rule: SkewRule, topics: Topics, outputs: OutputTopics) -> None:
-        self._rule = rule
-        self._outputs = outputs
-        self._record_kinds: dict[str, TopicKind] = {topics.assignments: "assignments"}
+    def __init__(
+        self, values: Collection[str], rule: SkewRule, topics: Topics, outputs: OutputTopics
+    ) -> None:
+        """Prepare the operator.
+
+        Args:
+            values: names of the values of a bucket's state.
+            rule: when a skew is a trigger.
+            topics: names of levelwind's topics.
+            outputs: the topics that are written.
+        """
+        super().__init__(rule, topics, outputs)
+        self._values = tuple(values)
 
     def init(self, handle: Any) -> None:
         """Declare the state; Spark calls it before any rows."""
-        self._values = {name: handle.getValueState(name, STATE) for name in (*VALUES, SHARDS)}
-
-    def handleInputRows(  # noqa: N802 - Spark's name
-        self,
-        key: Any,
-        rows: Iterator[Any],
-        timerValues: Any,  # noqa: ARG002, N803 - Spark's signature
-    ) -> Iterator[Any]:
-        """Process the rows of one state key in a batch."""
-        (state_key,) = key
-        if not state_key.startswith(GROUP_KEY_PREFIX):
-            for row in rows:
-                yield output.pass_through_record(row.kind, row.payload, self._outputs)
-            return
-        events = [(row.subject, row.kind, row.payload) for row in rows]
-        result = bucket_update.advance(self._stored, events, self._rule, self._record_kinds)
-        for name, value in result.values.items():
-            self._store(name, value)
-        sized = SizedOutput(self._outputs, self._stored(SHARDS))
-        yield from sized.rows(output.bucket_records(result, self._outputs))
-        yield from sized.unneeded(payload for _, kind, payload in events if kind == Kind.VERIFY_KEY)
-        if sized.changed:
-            self._store(SHARDS, sized.pack())
-
-    def _store(self, name: str, value: bytes | None) -> None:
-        """Keep a value of the bucket's state; None: keep none."""
-        if value is not None:
-            self._values[name].update((value,))
-        else:
-            self._values[name].clear()
-
-    def _stored(self, name: str) -> bytes | None:
-        """A value of the bucket's state."""
-        stored = self._values[name].get()
-        return None if stored is None else bytes(stored[0])
-
-    def close(self) -> None:
-        """Nothing to release."""
+        self._states = {name: handle.getValueState(name, STATE) for name in self._values}

@@ -14,12 +14,13 @@ import pyarrow as pa
 from pyspark.sql import functions as sql
 
 from levelwind.assignors.protocol.topics import LARGEST_WIDE_BYTES
+from levelwind.streaming.bucket.state import VALUES
 from levelwind.streaming.decoding import ingest, offsets_topic
 from levelwind.streaming.errors import PipelineError
 from levelwind.streaming.messages.buckets import DEFAULT_BUCKETS
 from levelwind.streaming.messages.rows import PASS_THROUGH_PREFIX, Kind
 from levelwind.streaming.output import OutputTopics
-from levelwind.streaming.sized_output import ENVELOPE_BYTES
+from levelwind.streaming.sized_output import ENVELOPE_BYTES, SHARDS
 from levelwind.streaming.spark import checkpoint, cluster_metadata, progress, session
 from levelwind.streaming.spark.listener import query_listener
 from levelwind.streaming.spark.processors import GroupProcessor, TopicProcessor
@@ -152,7 +153,7 @@ def by_topic(
 def by_group(rows: DataFrame, rule: SkewRule, topics: Topics, outputs: OutputTopics) -> DataFrame:
     """Apply rows to the states of their groups, giving records to publish."""
     return rows.groupBy("state_key").transformWithState(
-        statefulProcessor=GroupProcessor(rule, topics, outputs),
+        statefulProcessor=GroupProcessor((*VALUES, SHARDS), rule, topics, outputs),
         outputStructType=SINK,
         outputMode="Update",
         timeMode="None",

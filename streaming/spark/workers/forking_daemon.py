@@ -35,6 +35,7 @@ IMPORTED = (
     "pyspark.sql.streaming.stateful_processor_api_client",
     "pyspark.sql.streaming.proto.StateMessage_pb2",
     "levelwind.streaming.spark.query",
+    "levelwind.streaming.spark.row_handlers",
 )
 """Modules that, with what they import, the workers need."""
 
