@@ -1,5 +1,6 @@
-"""Deaths of the pipeline's processes, one after the other, as by the kernel's OOM killer."""
+"""Deaths of the pipeline's processes, one after the other, and what those that live hold open."""
 
+import itertools
 import os
 import re
 import signal
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 import structlog
+from confluent_kafka import Consumer, TopicPartition
 from structlog.testing import capture_logs
 
 from levelwind.daemon.config.settings import PipelineSection, Settings
@@ -17,6 +19,7 @@ from levelwind.deploy.cluster import Cluster
 from levelwind.streaming.spark.settings import WORKER_DAEMON
 from levelwind_testing.pipeline.installation import Installation, now
 from levelwind_testing.processes.supervised_pipeline import Supervised
+from levelwind_testing.processes.tree_watch import TreeWatch, held_by
 from levelwind_testing.waiting import wait_until
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
@@ -26,6 +29,13 @@ QUICK = {"spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLeve
 # Of the workers and what forks them: the JVM's command has that module's name in a setting.
 WORKER = f"-m {WORKER_DAEMON}"
 MAIN, JVM = "levelwind.daemon.pipeline.process", "SparkSubmit"
+
+SETTLED_AFTER = 30
+"""Batches after a start in which connections are opened and workers started."""
+LOOKS, BATCHES_A_LOOK = 15, 10
+"""A batch takes half a second of CPU here; `make soak-daemon` watches thousands."""
+FEW = 3
+"""Files and connections more that are no leak in so few batches."""
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +52,7 @@ def supervised(lw: Installation, tmp_path_factory: pytest.TempPathFactory) -> It
         bootstrap=lw.bootstrap,
         prefix=lw.prefix,
         state_dir=tmp_path_factory.mktemp("state"),
-        pipeline=PipelineSection(spark=QUICK, answer_timeout=20.0),
+        pipeline=PipelineSection(spark=QUICK, answer_timeout=20.0, trigger_interval=0.0),
     )
     with (
         tempfile.TemporaryDirectory() as temporary,  # of a short path, since it holds sockets
@@ -172,3 +182,32 @@ def test_what_stands_still_is_said_and_killed(
     assert_ended(former)
     lag_shows(lw, supervised, offset)
     assert supervised.named("pipeline.checkpoint_set_aside") == []
+
+
+def test_batches_leave_nothing_open_in_any_process(
+    lw: Installation, supervised: Supervised
+) -> None:
+    """A socket a task, as Spark 4.2.0 left open (SPARK-58932), reaches any limit within hours."""
+    group, topic, watch = f"{lw.prefix}readers", topic_of(lw), TreeWatch()
+    lag_shows(lw, supervised, 10)
+    offsets = itertools.count(11)
+    client = {"bootstrap.servers": lw.bootstrap, "group.id": group, "enable.auto.commit": False}
+    consumer = Consumer(client)
+
+    def batches() -> int:
+        return len(supervised.named("pipeline.batch"))
+
+    def do(number: int) -> None:
+        until = batches() + number
+        while (done := batches()) < until:
+            consumer.commit(offsets=[TopicPartition(topic, 0, next(offsets))], asynchronous=False)
+            supervised.wait_for("batch", lambda done=done: batches() > done)
+
+    do(SETTLED_AFTER)
+    for _ in range(LOOKS):
+        do(BATCHES_A_LOOK)
+        running = supervised.child._running
+        assert running is not None
+        watch.add(batches(), held_by({"pipeline": running.child.process.pid}))
+    consumer.close()
+    assert watch.leaks(besides=FEW) == [], str(watch)

@@ -8,7 +8,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import psutil
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from pyspark.sql import SparkSession
@@ -17,7 +16,7 @@ from levelwind.assignors.protocol.records import MemberAssignment, Tombstone
 from levelwind.deploy.cluster import Cluster
 from levelwind.streaming.decoding.offsets_topic import TOPIC as OFFSETS
 from levelwind.streaming.errors import ClusterUnreachable, TopicMissing
-from levelwind.streaming.spark import cluster_metadata, query, session
+from levelwind.streaming.spark import cluster_metadata, query
 from levelwind.streaming.spark.settings import PipelineSettings
 from levelwind_testing import records
 from levelwind_testing.pipeline.installation import Installation, now
@@ -33,8 +32,6 @@ pytestmark = [
 
 MANY = 30_000
 """Partitions of a topic whose lag is no small record."""
-SETTLED_AFTER, WATCHED = 10, 50
-"""Batches after which the JVM has opened what it keeps, and those whose files are counted."""
 
 
 @pytest.fixture(scope="module")
@@ -300,26 +297,3 @@ def test_lag_of_a_topic_of_many_partitions_is_one_record(
     assert found["lag"][0] == 6
     assert len(json.dumps(found)) > 2**20
     assert running.query.isActive
-
-
-def test_batches_leave_no_file_open(
-    spark: SparkSession, lw: Installation, running: RunningQuery, fresh: Callable[[str], str]
-) -> None:
-    """A socket a task, as Spark 4.2.0 left open (SPARK-58932), reaches any limit within hours."""
-    topic, group = fresh("work"), fresh("readers")
-    lw.create(topic)
-    lw.fill(topic, [1000])
-    lw.observe(topic)
-    jvm = session.jvm(spark)
-    assert jvm is not None
-    process, commits = psutil.Process(jvm.pid), itertools.count()
-
-    def files_after(batches: int) -> int:
-        for _ in range(batches):
-            before = len(running.batches)
-            lw.commit(group, topic, {0: next(commits)})
-            wait_until("batch", lambda before=before: len(running.batches) > before)
-        return process.num_fds()
-
-    begun = files_after(SETTLED_AFTER)
-    assert files_after(WATCHED) - begun < WATCHED / 2
