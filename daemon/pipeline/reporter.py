@@ -10,6 +10,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from levelwind.daemon.pipeline.liveness.heartbeat import BATCH
 from levelwind.daemon.pipeline.progress_totals import ProgressTotals
 from levelwind.daemon.telemetry.logger import Logger
 from levelwind.daemon.wall_clock import now_ms
@@ -180,7 +181,7 @@ def batch_event(batch: Progress, *, at: int) -> dict[str, Any]:
         at: the time, in milliseconds since the epoch.
     """
     return {
-        "event": "pipeline.batch",
+        "event": BATCH,
         "level": "debug",
         "batch": batch.batch,
         "rows": batch.rows,

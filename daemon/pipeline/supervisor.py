@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from levelwind.daemon.errors import PipelineFailedError
 from levelwind.daemon.paths import remove_abandoned
-from levelwind.daemon.pipeline.liveness.heartbeat import HEARTBEAT
+from levelwind.daemon.pipeline.liveness.heartbeat import BATCH, HEARTBEAT
 from levelwind.daemon.pipeline.liveness.signs_of_life import CountedSigns, SignsOfLife
 from levelwind.daemon.pipeline.order import PipelineOrder
 from levelwind.daemon.telemetry.logger import Logger
@@ -210,7 +210,8 @@ def relay(
         lines: the standard output of the child.
         on_event: called with each event but heartbeats. An exception of it is logged and does not
             end the relay: a child whose output nobody reads would block.
-        on_sign: called for each event and heartbeat.
+        on_sign: called for each heartbeat and batch. Another event proves nothing of the JVM: a
+            Kafka client writes some while Spark's session is still to be made.
     """
     for line in lines or ():
         text = line.decode(errors="replace").strip()
@@ -223,10 +224,11 @@ def relay(
             if text and not text.startswith(SPARK_NOISE):
                 log.info("library.log", library="spark", text=text)
         else:
-            progress = name != HEARTBEAT or bool(event.get("progress"))
-            on_sign(progress=progress, fed=name == HEARTBEAT and bool(event.get("fed")))
             if name == HEARTBEAT:
+                on_sign(progress=bool(event.get("progress")), fed=bool(event.get("fed")))
                 continue
+            if name == BATCH:
+                on_sign(progress=True)
             write(name, **event)
             try:
                 on_event({"event": name, **event})

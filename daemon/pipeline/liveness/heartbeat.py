@@ -30,6 +30,8 @@ log = Logger()
 
 HEARTBEAT = "pipeline.heartbeat"
 """Name of the event; the parent does not log it."""
+BATCH = "pipeline.batch"
+"""Name of the event of each batch."""
 INTERVAL_SECONDS = 1.0
 CPU_WINDOW_SECONDS = 10.0
 """Longest span over which the use of the CPU is measured."""

@@ -102,9 +102,9 @@ class SignCounts:
     """Signs of life so far; written by the thread that takes them."""
 
     answers: int = 0
-    """Events and heartbeats."""
+    """Heartbeats and batches."""
     progress: int = 0
-    """Events, and heartbeats of a query that gets on."""
+    """Batches, and heartbeats of a query that gets on."""
     fed: bool = False
     """Whether the last sign was a heartbeat of a query that has input and does not get on."""
 

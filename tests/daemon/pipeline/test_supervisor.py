@@ -72,18 +72,20 @@ def test_the_childs_output_is_read_on_and_said_whatever_becomes_of_an_event():
     assert "KeyError('percent')" in events[1]["text"]
 
 
-def test_a_heartbeat_says_that_the_query_gets_on_or_has_input_and_any_other_event_is_progress():
+def test_heartbeats_and_batches_are_signs_of_life_and_no_other_event_is():
     signs = []
     lines = [
         b'{"event": "pipeline.heartbeat", "level": "debug", "progress": true, "fed": false}\n',
         b'{"event": "pipeline.heartbeat", "level": "debug", "progress": false, "fed": true}\n',
+        b'{"event": "pipeline.batch", "level": "debug", "rows": 1}\n',
+        b'{"event": "library.log", "level": "warning", "library": "librdkafka", "text": "x"}\n',
         b'{"event": "pipeline.started", "level": "info"}\n',
     ]
     relay(lines, lambda _: None, lambda **sign: signs.append(sign))
     assert signs == [
         {"progress": True, "fed": False},
         {"progress": False, "fed": True},
-        {"progress": True, "fed": False},
+        {"progress": True},
     ]
 
 
