@@ -28,6 +28,19 @@ def racks_matter(group: Group) -> bool:
     return some_local and not bool(sets[:, has_replica].all())
 
 
+def locality_varies(group: Group) -> bool:
+    """Whether some partition is rack-local to a reader, and rack-remote from another.
+
+    So it is where all replicas are in the same racks, for which KIP-881 has no rack-awareness, and
+    some members in others.
+    """
+    read = group.has_reader()
+    sets = group.rack_local[np.unique(group.rack_set[read])]
+    racks = group.member_rack[np.diff(group.subscribed_start)[group.subscription] > 0]
+    rack_local: Bools = sets[:, np.unique(racks[racks >= 0])]
+    return bool((rack_local.any(axis=1) & ~rack_local.all(axis=1)).any())
+
+
 def rack_remote_at(group: Group, owner: Ints) -> Bools:
     """Whether each partition (P) is rack-remote from its owner."""
     racks = np.append(group.member_rack, UNKNOWN)  # NOBODY, which indexes the last, has no rack

@@ -16,7 +16,7 @@ import numpy as np
 from levelwind.assignors.problem.assignment import NOBODY
 from levelwind.assignors.problem.columns import Bools, Ints, Longs, radix, starts, within
 from levelwind.assignors.problem.group import Group
-from levelwind.assignors.problem.locality import rack_remote_at, racks_matter
+from levelwind.assignors.problem.locality import locality_varies, rack_remote_at, racks_matter
 from levelwind.assignors.sticky.kafka_walk import KafkaWalk
 from levelwind.assignors.sticky.rack_flow import RackFlow, rack_classes
 from levelwind.assignors.sticky.transfer_chains import bring_rack_local
@@ -37,7 +37,7 @@ def equal_subscription_owners(group: Group, held: Ints, *, fill_by_member: bool 
     readable = np.flatnonzero(group.has_reader())
     if not len(readable):
         return np.full(group.partition_count, NOBODY, dtype=np.int32)
-    use_racks = racks_matter(group)
+    use_racks = locality_varies(group) if fill_by_member else racks_matter(group)
     if not fill_by_member and not (held >= 0).any():
         return _from_scratch(group, readable, use_racks=use_racks)
     slot_order = slots_by_member if fill_by_member else slots_by_round

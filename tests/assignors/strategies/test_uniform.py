@@ -30,3 +30,12 @@ def test_partitions_go_to_readers_in_the_rack_of_a_replica():
     topics = {"t": Topic(partitions=4, replica_racks=[["b"], ["a"], ["b"], ["a"]])}
     members = [Member(id=rack, topics="*", rack=rack) for rack in "ab"]
     assert planned(topics, members) == {"a": {"t": [1, 3]}, "b": {"t": [0, 2]}}
+
+
+def test_what_is_beyond_the_quota_goes_near_the_replicas_though_all_are_in_the_same_racks():
+    """KIP-881 has no rack-awareness here; a claim in another rack does not stay either."""
+    topics = {"t": Topic(partitions=1, replica_racks=[["c"]])}
+    members = [Member(id=rack, topics="*", rack=rack) for rack in "abc"]
+    assert planned(topics, members) == {"a": {}, "b": {}, "c": {"t": [0]}}
+    members[0] = Member(id="a", topics="*", rack="a", owned={"t": [0]}, generation=1)
+    assert planned(topics, members) == {"a": {}, "b": {}, "c": {"t": [0]}}
