@@ -24,9 +24,9 @@ HERE = Path(__file__).parent
 POM = HERE / "pom.xml"
 LOCK = HERE / "jars.lock"
 
-JarSet = Literal["brokers", "spark", "tools", "hadoop", "s3"]
-SETS: tuple[JarSet, ...] = ("brokers", "spark", "tools", "hadoop", "s3")
-AT_SETUP: tuple[JarSet, ...] = ("brokers", "spark", "tools")
+JarSet = Literal["brokers", "spark", "tools", "compiler", "hadoop", "s3"]
+SETS: tuple[JarSet, ...] = ("brokers", "spark", "tools", "compiler", "hadoop", "s3")
+AT_SETUP: tuple[JarSet, ...] = ("brokers", "spark", "tools", "compiler")
 """The sets that are fetched at once; another one when something asks for it."""
 
 _ATTEMPTS = 3
