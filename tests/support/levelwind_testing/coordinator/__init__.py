@@ -1,0 +1,1 @@
+"""The assignors for brokers in a Java process of their own."""
