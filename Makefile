@@ -96,7 +96,7 @@ dist: $(PACKAGES) ## build what a Spark cluster is sent: packages, libraries and
 	@$(BIN)/python -m levelwind.deploy dist
 
 .PHONY: release release-check
-release: $(PACKAGES) ## build what is published: the wheel and the sdist, in dist
+release: $(RUNTIME) ## build what is published: the wheel, the sdist and the jar for brokers, in dist
 	@$(BIN)/python -m levelwind.deploy release
 
 release-check: $(RUNTIME) ## install the wheel and the sdist into environments of their own, and run the demo from there

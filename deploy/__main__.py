@@ -29,7 +29,7 @@ def dist() -> None:
 
 
 def release() -> None:
-    """Build the wheel and the sdist, in `dist`."""
+    """Build the wheel, the sdist and the jar for brokers, in `dist`."""
     for file in distribution.build_release(Path("dist")):
         print(f"release: {file}, {file.stat().st_size / 1e6:.1f} MB")  # noqa: T201 - as below
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from levelwind.deploy.bootstrap import installer
+from levelwind.deploy.coordinator import assignor_jar
 from levelwind.deploy.errors import SetupError
 
 ROOT = Path(__file__).parents[1]
@@ -163,20 +164,23 @@ class Release(NamedTuple):
 
     wheel: Path
     sdist: Path
+    jar: Path
+    """The jar for brokers."""
 
 
 def build_release(directory: Path) -> Release:
-    """Build the sdist, and the wheel from it, into a directory in place of older ones.
+    """Build the sdist, the wheel from it, and the jar, into a directory in place of older ones.
 
-    Both are built by the locked setuptools. The wheel is not built from the checkout, so that an
-    sdist that lacks a file cannot pass.
+    The first two are built by the locked setuptools. The wheel is not built from the checkout, so
+    that an sdist that lacks a file cannot pass.
 
     Raises:
         SetupError: this is no checkout, or the build failed; its output is on standard error.
     """
     if not LOCK.exists():
         raise SetupError("a release is built in a checkout")
-    for older in (*directory.glob("levelwind-*.whl"), *directory.glob("levelwind-*.tar.gz")):
+    patterns = ("levelwind-*.whl", "levelwind-*.tar.gz", "levelwind-*.jar")
+    for older in (file for pattern in patterns for file in directory.glob(pattern)):
         if not older.name.startswith("levelwind-environment"):  # that is of `make dist`
             older.unlink()
     command = [installer(), "build", "--quiet", "--out-dir", str(directory)]
@@ -189,4 +193,4 @@ def build_release(directory: Path) -> Release:
     (sdist,) = (
         file for file in directory.glob("levelwind-*.tar.gz") if "environment" not in file.name
     )
-    return Release(wheel, sdist)
+    return Release(wheel, sdist, assignor_jar.build(directory, assignor_jar.own_version()))

@@ -29,6 +29,7 @@ def test_the_sdist_has_what_a_checkout_has_for_building_and_testing(built):
         "requirements-daemon.lock",
         "docs/deploy.md",
         "examples/consumer.py",
+        "deploy/coordinator/java/levelwind/coordinator/RackUniformAssignor.java",
         "deploy/docker/Dockerfile",
         "deploy/helm/levelwind/templates/_helpers.tpl",
         "tests/conftest.py",
@@ -40,6 +41,12 @@ def test_the_wheel_has_one_package_alone(built):
     with zipfile.ZipFile(built.wheel) as archive:
         tops = {name.partition("/")[0] for name in archive.namelist()}
     assert tops == {"levelwind", f"levelwind-{version('levelwind')}.dist-info"}
+
+
+def test_the_jar_for_brokers_has_the_same_version(built):
+    assert built.jar.name == f"levelwind-coordinator-{version('levelwind')}.jar"
+    with zipfile.ZipFile(built.jar) as archive:
+        assert "levelwind/coordinator/RackUniformAssignor.class" in archive.namelist()
 
 
 def test_the_command_says_its_version(environment, tmp_path):
