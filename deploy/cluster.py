@@ -74,6 +74,7 @@ class Cluster:
     _temporary: bool
     _advertise: Callable[[Node], Node] | None = None
     _record_classes: Path | None = None
+    _libraries: Sequence[Path] = ()
     security: BrokerSecurity | None = None
     _processes: dict[int, guard.Guarded] = field(default_factory=dict)
 
@@ -91,6 +92,7 @@ class Cluster:
         advertise: Callable[[Node], Node] | None = None,
         record_classes: Path | None = None,
         security: BrokerSecurity | None = None,
+        libraries: Sequence[Path] = (),
     ) -> Self:
         """Start brokers 1 to `brokers` and wait until the cluster lists them all.
 
@@ -107,6 +109,7 @@ class Cluster:
             record_classes: file that each broker writes its class-data archive to when it is
                 stopped; None: the brokers use the archive if there is one.
             security: the brokers' TLS, SASL and authorizer; None for an open listener alone.
+            libraries: jars that the brokers load beside their own, as their `libs` directory has.
 
         Raises:
             SetupError: Java, a jar or a port is missing, or a broker failed; the text says which.
@@ -129,6 +132,7 @@ class Cluster:
             _temporary=directory is None,
             _advertise=advertise,
             _record_classes=record_classes,
+            _libraries=libraries,
             security=security,
         )
         try:
@@ -301,7 +305,7 @@ class Cluster:
         for node in nodes:
             shutil.rmtree(self._data(node), ignore_errors=True)
         command = java_command(
-            self._java, self._jars, self._options(), "kafka.tools.StorageTool",
+            self._java, self._class_path, self._options(), "kafka.tools.StorageTool",
             "format", "--cluster-id", cluster_id, "--config", str(self._configured(first, nodes)),
         )  # fmt: skip
         done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - commands of this file
@@ -322,7 +326,9 @@ class Cluster:
             if self._record_classes is not None
             else self._options()
         )
-        command = java_command(self._java, self._jars, options, "kafka.Kafka", str(configuration))
+        command = java_command(
+            self._java, self._class_path, options, "kafka.Kafka", str(configuration)
+        )
         log = self.log(node.id)
         if log.exists():
             log.replace(log.with_suffix(".log.1"))
@@ -334,6 +340,10 @@ class Cluster:
                 keep_open=[self._lock],
                 grace=_RECORDING_GRACE_SECONDS if recording else guard.GRACE_SECONDS,
             )
+
+    @property
+    def _class_path(self) -> tuple[Path, ...]:
+        return (*self._jars, *self._libraries)
 
     def _options(self) -> tuple[str, ...]:
         """The options of the JVMs, with the class-data archive of the brokers if there is one."""
