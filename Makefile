@@ -95,12 +95,15 @@ cluster-faults: $(RUNTIME) ## the pipeline on a Spark cluster, workers and drive
 dist: $(PACKAGES) ## build what a Spark cluster is sent: packages, libraries and the application's file, in dist
 	@$(BIN)/python -m levelwind.deploy dist
 
-.PHONY: release release-check
+.PHONY: release release-check corpus
 release: $(RUNTIME) ## build what is published: the wheel, the sdist and the jar for brokers, in dist
 	@$(BIN)/python -m levelwind.deploy release
 
 release-check: $(RUNTIME) ## install the wheel and the sdist into environments of their own, and run the demo from there
 	@$(BIN)/pytest -s tests/deploy/release/check_release.py
+
+corpus: $(PACKAGES) ## write what the release at HEAD promises to the next, once, into tests/data/releases
+	@PYTHONPATH=tests/support $(BIN)/python -m levelwind_testing.releases
 
 .PHONY: deploy-check
 deploy-check: $(PACKAGES) ## lint and render what deploy has for Docker, Kubernetes and systemd by those tools; needs Go
