@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -18,6 +18,7 @@ from levelwind_testing.chaos.chaos_worker import Orders, boot_time
 from levelwind_testing.chaos.programs import ENVIRONMENT
 from levelwind_testing.waiting import wait_until
 
+WORKER = "levelwind_testing.chaos.chaos_worker"
 END_SECONDS = 90.0
 """Limit of an orderly end: a long handler, its commit, and the wait for an unknown one."""
 
@@ -55,6 +56,8 @@ class Member:
     def __init__(self, orders: Orders, directory: Path) -> None:
         self.orders = orders
         self.lives: list[Life] = []
+        self.python: Sequence[str] = (sys.executable,)
+        """Command of the interpreter for the lives that come: it has the release that is to run."""
         self._directory = directory
 
     @property
@@ -84,7 +87,7 @@ class Member:
             "journal": str(self._directory / f"{name}.journal"),
             "seed": self.orders.seed + len(self.lives),
         }
-        command = [sys.executable, "-m", "levelwind_testing.chaos.chaos_worker", json.dumps(orders)]
+        command = [*self.python, "-m", WORKER, json.dumps(orders)]
         with (self._directory / f"{name}.log").open("wb") as output:
             child = guard.start(command, output=output, environment=ENVIRONMENT, grace=5)
         pid = _child_of(child)

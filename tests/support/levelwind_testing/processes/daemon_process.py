@@ -23,14 +23,17 @@ NOISE_LINES = 25
 
 
 def daemon_command(
-    bootstrap: str, *settings: str, program: Sequence[str] = ("-m", "levelwind.daemon.cli")
+    bootstrap: str,
+    *settings: str,
+    program: Sequence[str] = ("-m", "levelwind.daemon.cli"),
+    python: Sequence[str] = (sys.executable,),
 ) -> list[str]:
     """Command line of a daemon that logs JSON; `settings` are as for `--set`.
 
     It serves no HTTP unless a setting says so: most tests look at its topics and its log alone.
     """
     command = [
-        sys.executable,
+        *python,
         *program,
         "run",
         "--log-format",
@@ -129,6 +132,7 @@ class DaemonProcess(LoggedProcess):
         *settings: str,
         program: Sequence[str] = ("-m", "levelwind.daemon.cli"),
         observed: str | None = None,
+        python: Sequence[str] = (sys.executable,),
     ) -> None:
         """Start a daemon.
 
@@ -139,8 +143,11 @@ class DaemonProcess(LoggedProcess):
             program: options of the interpreter that name the program.
             observed: regular expression of the topics that the daemon observes; None: of all. On
                 brokers with the topics of many other tests it spares the machine.
+            python: command of the interpreter, which has the release that is to run.
         """
-        command = daemon_command(bootstrap, f"state_dir={state}", *settings, program=program)
+        command = daemon_command(
+            bootstrap, f"state_dir={state}", *settings, program=program, python=python
+        )
         if observed is not None:
             file = state.with_name(f"{state.name}.toml")
             file.write_text(f"[observer]\ninclude = [{json.dumps(observed)}]\n")
