@@ -23,11 +23,12 @@ from typing import Any
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from levelwind.assignors.clients.confluent import consumer
 from levelwind.assignors.clients.confluent.following import announcer
 from levelwind.assignors.clients.confluent.reading import assignments_reader
 from levelwind.assignors.protocol.records import MemberAssignment, MemberRecord, decode, encode
 from levelwind.assignors.protocol.topics import Topics, partition_for
-from levelwind.clients.confluent import ManagedConsumer, consumer
+from levelwind.clients.confluent import ManagedConsumer
 from levelwind.daemon.kafka.topic_setup import ensure_topics
 from levelwind.daemon.kafka.topic_specs import TopicSettings
 from levelwind.deploy.cluster import Cluster

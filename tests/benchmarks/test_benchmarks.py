@@ -15,7 +15,10 @@ def test_all_benchmarks_are_found() -> None:
 
 
 @pytest.mark.parametrize("file", BENCHMARKS, ids=lambda file: file.stem)
-def test_a_benchmark_can_be_imported_and_names_its_own_command(file: Path) -> None:
+def test_a_benchmark_can_be_imported_and_names_its_own_command(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(HERE)  # as where the file itself is run
     module = runpy.run_path(str(file), run_name=file.stem)
     assert callable(module["main"])
     assert f"python tests/benchmarks/{file.name}" in module["__doc__"]

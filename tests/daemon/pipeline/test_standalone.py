@@ -38,18 +38,24 @@ def test_on_this_machine_nothing_is_shipped(started):
     assert order.jars == (Path("/jars/a.jar"),)
 
 
-def test_a_cluster_gets_the_packages_and_the_jars_from_here(started):
+def test_a_cluster_gets_the_packages_and_the_jars_from_here(started, monkeypatch):
+    def start(order, _):
+        """Import the packages as an executor does; they are gone when the process has ended."""
+        shipped = spark_of(order)["spark.submit.pyFiles"]
+        assert Path(shipped).name == "levelwind.zip"
+        code = (
+            "import sys; sys.path.insert(0, sys.argv[1]);"
+            "import levelwind.streaming.messages.packing; print(levelwind.streaming.__file__)"
+        )
+        command = [sys.executable, "-I", "-c", code, shipped]
+        found = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        assert found.startswith(shipped)
+        started.append(order)
+        return 1
+
+    monkeypatch.setattr(process, "run", start)
     run(Settings(), Shipping(master="spark://host:7077"))
     (order,) = started
-    shipped = spark_of(order)["spark.submit.pyFiles"]
-    assert Path(shipped).name == "levelwind.zip"
-    code = (
-        "import sys; sys.path.insert(0, sys.argv[1]); import levelwind.streaming.messages.packing;"
-        "print(levelwind.streaming.__file__)"
-    )
-    command = [sys.executable, "-I", "-c", code, shipped]
-    found = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    assert found.startswith(shipped)
     assert order.jars == (Path("/jars/a.jar"),)
 
 

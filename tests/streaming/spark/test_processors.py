@@ -25,7 +25,7 @@ class Handle:
     def getValueState(self, name, *_): print(name)
 
 processor.init(Handle())
-print(*sorted({name.partition(".")[0] for name in set(sys.modules) - before} - {"streaming"}))
+print(*sorted({name.partition(".")[0] for name in set(sys.modules) - before} - {"levelwind"}))
 """
 TOPICS = Topics()
 PROCESSORS = {
@@ -35,7 +35,7 @@ PROCESSORS = {
             VALUES,
             SkewRule(),
             TOPICS,
-            OutputTopics(topics=TOPICS, lag=1, triggers=1, dead_letters=1),
+            OutputTopics(topics=TOPICS, lag=1, triggers=1, dead_letters=1, most_bytes={}),
         ),
         list(VALUES),
     ),
