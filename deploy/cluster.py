@@ -173,9 +173,8 @@ class Cluster:
     @property
     def running(self) -> frozenset[int]:
         """Ids of the brokers whose process runs."""
-        return frozenset(
-            number for number, process in self._processes.items() if process.poll() is None
-        )
+        processes = dict(self._processes)  # another broker may start meanwhile, in its own thread
+        return frozenset(number for number, process in processes.items() if process.poll() is None)
 
     def log(self, broker: int) -> Path:
         """Log file of a broker."""

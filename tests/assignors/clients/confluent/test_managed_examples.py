@@ -34,7 +34,7 @@ def test_an_example_gets_a_record(cluster, topic, plan, number):
         .replace(
             'group="billing"',
             f'group="{planner.group}", prefix="{planner.topics.prefix}", '
-            "timers=__import__('levelwind.assignors.handover.timers').handover.timers.Timers().scaled(0.25)",
+            "timers=__import__('levelwind').assignors.handover.timers.Timers().scaled(0.25)",
         )
     )
     got = []
