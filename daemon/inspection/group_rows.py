@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from levelwind.assignors.protocol.partition_ranges import TopicPartition
     from levelwind.assignors.protocol.records import EndKind, LagRecord
     from levelwind.daemon.inspection.group_view import GroupView
-    from levelwind.daemon.proxy.wire.group_requests import DescribedMember
+    from levelwind.daemon.wire.group_requests import DescribedMember
 
 
 END_TEXTS: Mapping[EndKind, str] = {"stable": "stable offset", "high": "high watermark"}

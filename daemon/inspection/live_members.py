@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 from levelwind.assignors.protocol.partition_ranges import WireError
 from levelwind.daemon.console import echo
 from levelwind.daemon.errors import LevelwindError
-from levelwind.daemon.proxy.wire.broker_connection import (
+from levelwind.daemon.wire.broker_connection import (
     ConnectionFailedError,
     addresses,
     find_coordinator,
     open_connection,
 )
-from levelwind.daemon.proxy.wire.client_security import client_security
-from levelwind.daemon.proxy.wire.group_requests import (
+from levelwind.daemon.wire.client_security import client_security
+from levelwind.daemon.wire.group_requests import (
     NO_ERROR,
     DescribeConsumerGroupRequest,
     DescribeGroupRequest,
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from levelwind.daemon.config.settings import Settings
-    from levelwind.daemon.proxy.wire.broker_connection import BrokerConnection
-    from levelwind.daemon.proxy.wire.client_security import ClientSecurity
-    from levelwind.daemon.proxy.wire.group_requests import DescribedMember
+    from levelwind.daemon.wire.broker_connection import BrokerConnection
+    from levelwind.daemon.wire.client_security import ClientSecurity
+    from levelwind.daemon.wire.group_requests import DescribedMember
 
 CLIENT_ID = "levelwind-describe"
 

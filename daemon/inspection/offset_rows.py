@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from levelwind.assignors.protocol.records import LagRecord
     from levelwind.daemon.inspection.group_view import GroupView
-    from levelwind.daemon.proxy.wire.group_requests import DescribedMember
+    from levelwind.daemon.wire.group_requests import DescribedMember
 
 
 class OffsetRow(NamedTuple):

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from levelwind.daemon.config.settings import Settings
     from levelwind.daemon.inspection.group_view import GroupView
-    from levelwind.daemon.proxy.wire.group_requests import DescribedMember
+    from levelwind.daemon.wire.group_requests import DescribedMember
 
 CLEAR_SCREEN = "\x1b[2J\x1b[H"
 """Terminal control: clear the screen, and go to its first line."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from levelwind.assignors.problem.drain import DrainFigures
     from levelwind.daemon.control.snapshot import GroupLag
     from levelwind.daemon.inspection.group_view import GroupView
-    from levelwind.daemon.proxy.wire.group_requests import DescribedMember
+    from levelwind.daemon.wire.group_requests import DescribedMember
 
 
 WHOLE_FROM_SECONDS = 100

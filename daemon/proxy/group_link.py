@@ -28,19 +28,19 @@ from levelwind.daemon.proxy.proxy_state import (
     Send,
     Woken,
 )
-from levelwind.daemon.proxy.wire.broker_connection import (
+from levelwind.daemon.telemetry.log_events import level_of
+from levelwind.daemon.wire.broker_connection import (
     OPEN_SECONDS,
     ConnectionFailedError,
     find_coordinator,
     open_connection,
 )
-from levelwind.daemon.proxy.wire.group_requests import (
+from levelwind.daemon.wire.group_requests import (
     DescribeConsumerGroupRequest,
     JoinRequest,
     LeaveRequest,
     SyncRequest,
 )
-from levelwind.daemon.telemetry.log_events import level_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
@@ -48,8 +48,8 @@ if TYPE_CHECKING:
     from levelwind.assignors.protocol.records import TopicRecord
     from levelwind.daemon.proxy.proxy_state import LedMember, ProxyEffect, ProxyEvent, Standing
     from levelwind.daemon.proxy.settings import ProxySettings
-    from levelwind.daemon.proxy.wire.broker_connection import BrokerConnection
-    from levelwind.daemon.proxy.wire.client_security import ClientSecurity
+    from levelwind.daemon.wire.broker_connection import BrokerConnection
+    from levelwind.daemon.wire.client_security import ClientSecurity
 
 CLIENT_ID = "levelwind-proxy"
 """Client id of the proxy: its member id begins with it."""

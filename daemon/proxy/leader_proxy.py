@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from levelwind.daemon.proxy.group_link import FAREWELL_SECONDS, GroupLink, ProxySurroundings
 from levelwind.daemon.proxy.proxy_state import PlanArrived, Stopped
-from levelwind.daemon.proxy.wire.broker_connection import addresses
-from levelwind.daemon.proxy.wire.client_security import client_security
+from levelwind.daemon.wire.broker_connection import addresses
+from levelwind.daemon.wire.client_security import client_security
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping

@@ -33,7 +33,7 @@ from levelwind.daemon.proxy.way_out import (
     refuse,
     retreat,
 )
-from levelwind.daemon.proxy.wire import group_requests as kafka
+from levelwind.daemon.wire import group_requests as kafka
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from levelwind.daemon.proxy.dictation import Dictation
     from levelwind.daemon.proxy.proxy_state import ProxyContext, ProxyEffect, ProxyState
     from levelwind.daemon.proxy.way_out import Step
-    from levelwind.daemon.proxy.wire.group_requests import DescribedGroup, DescribedMember
+    from levelwind.daemon.wire.group_requests import DescribedGroup, DescribedMember
 
 ANSWER_SECONDS = 10.0
 """Longest wait for an answer that does not depend on other members."""

@@ -51,7 +51,7 @@ from levelwind.daemon.proxy.way_out import (
     refuse,
     retreat,
 )
-from levelwind.daemon.proxy.wire import group_requests as kafka
+from levelwind.daemon.wire import group_requests as kafka
 
 if TYPE_CHECKING:
     from levelwind.daemon.proxy.proxy_state import ProxyContext, ProxyEvent, ProxyState

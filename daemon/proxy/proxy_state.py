@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from levelwind.assignors.protocol.partition_ranges import Partitions
     from levelwind.assignors.protocol.records import TopicRecord
     from levelwind.daemon.proxy.settings import ProxySettings
-    from levelwind.daemon.proxy.wire.group_requests import GroupRequest, GroupResponse
+    from levelwind.daemon.wire.group_requests import GroupRequest, GroupResponse
 
 NEVER = math.inf
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from levelwind.daemon.proxy.wire.broker_connection import (
+from levelwind.daemon.wire.broker_connection import (
     ConnectionFailedError,
     addresses,
     find_coordinator,
     open_connection,
 )
-from levelwind.daemon.proxy.wire.group_requests import LeaveRequest
+from levelwind.daemon.wire.group_requests import LeaveRequest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from levelwind.daemon.proxy.wire.client_security import ClientSecurity
+    from levelwind.daemon.wire.client_security import ClientSecurity
 
 LEAVE_SECONDS = 1.5
 """Longest time for the request: after it the brokers drop the member by its session."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from levelwind.daemon.proxy.dictation import PROTOCOLS
 from levelwind.daemon.proxy.proxy_state import NEVER, Depart, ProxyLog, ProxyPhase, Standing
-from levelwind.daemon.proxy.wire import group_requests as kafka
+from levelwind.daemon.wire import group_requests as kafka
 
 if TYPE_CHECKING:
     from levelwind.daemon.proxy.proxy_state import ProxyContext, ProxyEffect, ProxyState

@@ -26,7 +26,6 @@ from levelwind.daemon.kafka import topic_setup
 from levelwind.daemon.kafka.topic_follower import TopicFollower
 from levelwind.daemon.kafka.topic_watch import TopicWatch
 from levelwind.daemon.paths import ensure_writable
-from levelwind.daemon.proxy.wire.client_security import client_security
 from levelwind.daemon.service.availability.daemon_identity import instance_of, kept_id
 from levelwind.daemon.service.availability.http_serving import NotServing
 from levelwind.daemon.service.availability.lead_claim import lead_claim
@@ -39,6 +38,7 @@ from levelwind.daemon.service.record_intake import RecordIntake
 from levelwind.daemon.service.term import Term
 from levelwind.daemon.shutdown import AnyEvent, stop_on_signals
 from levelwind.daemon.telemetry.logger import Logger
+from levelwind.daemon.wire.client_security import client_security
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

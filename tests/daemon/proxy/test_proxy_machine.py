@@ -28,7 +28,7 @@ from levelwind.daemon.proxy.proxy_state import (
 )
 from levelwind.daemon.proxy.settings import ProxySettings
 from levelwind.daemon.proxy.succession import MOST_DRAWS, order_of, slot_of
-from levelwind.daemon.proxy.wire import group_requests as kafka
+from levelwind.daemon.wire import group_requests as kafka
 from levelwind_testing.proxied import LAYOUTS, layout, plan
 
 SETTINGS = ProxySettings(session_timeout=6.0, heartbeat_interval=2.0, retry=5.0, retry_max=40.0)

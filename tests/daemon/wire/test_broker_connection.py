@@ -6,12 +6,12 @@ from contextlib import suppress
 
 import pytest
 
-from levelwind.daemon.proxy.wire.broker_connection import (
+from levelwind.daemon.wire.broker_connection import (
     ConnectionFailedError,
     addresses,
     find_coordinator,
 )
-from levelwind.daemon.proxy.wire.client_security import client_security
+from levelwind.daemon.wire.client_security import client_security
 from levelwind_testing.waiting import wait_until
 
 pytestmark = pytest.mark.integration

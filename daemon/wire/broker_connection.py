@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 from levelwind.assignors.protocol.kafka.types import Reader
 from levelwind.assignors.protocol.partition_ranges import WireError
 from levelwind.daemon.errors import ConfigurationError
-from levelwind.daemon.proxy.wire.group_requests import (
+from levelwind.daemon.wire.group_requests import (
     NO_ERROR,
     ApiVersionsRequest,
     CoordinatorResponse,
@@ -23,13 +23,13 @@ from levelwind.daemon.proxy.wire.group_requests import (
     encode_request,
     response_fields,
 )
-from levelwind.daemon.proxy.wire.sasl_exchange import SaslError, exchange
+from levelwind.daemon.wire.sasl_exchange import SaslError, exchange
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from levelwind.daemon.proxy.wire.client_security import ClientSecurity, Credentials
-    from levelwind.daemon.proxy.wire.group_requests import Request
+    from levelwind.daemon.wire.client_security import ClientSecurity, Credentials
+    from levelwind.daemon.wire.group_requests import Request
 
 MOST_RESPONSE_BYTES = 2**28
 """Most bytes of one response: more is taken for bytes that are no response."""

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from levelwind.daemon.errors import ConfigurationError
-from levelwind.daemon.proxy.wire.sasl_exchange import MECHANISMS
+from levelwind.daemon.wire.sasl_exchange import MECHANISMS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -17,7 +17,7 @@ from levelwind.assignors.protocol.kafka.types import (
     string,
 )
 from levelwind.assignors.protocol.partition_ranges import WireError
-from levelwind.daemon.proxy.wire import group_requests as kafka
+from levelwind.daemon.wire import group_requests as kafka
 
 REQUESTS = [
     kafka.ApiVersionsRequest(),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from levelwind.daemon.proxy.wire.sasl_exchange import SaslError, exchange, scram
+from levelwind.daemon.wire.sasl_exchange import SaslError, exchange, scram
 
 # RFC 7677, section 3.
 CLIENT_NONCE = "rOprNGfwEbeRWgbNEkqO"
