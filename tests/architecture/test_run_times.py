@@ -25,7 +25,7 @@ def test_that_waits(brokers):
 
 
 def test_that_computes():
-    sum(range(5_000_000))
+    sum(range(20_000_000))
 """
 
 
