@@ -19,6 +19,8 @@ TopicKind: TypeAlias = Literal[
     "control",
     "decisions",
 ]
+OFFSETS_TOPIC = "__consumer_offsets"
+"""Kafka's own topic of what groups have committed and who their members are."""
 LARGEST_WIDE_BYTES = 8 * 2**20
 """The most that a message may have in the topics whose records list the partitions of a topic, the
 lag and the metadata. Managed services allow no more."""
@@ -66,6 +68,11 @@ class Topics:
     @property
     def decisions(self) -> str:
         return self.prefix + "decisions"
+
+    @property
+    def commits(self) -> str:
+        """Not of levelwind's records: what was polled, in the format of `__consumer_offsets`."""
+        return self.prefix + "commits"
 
     def name(self, kind: TopicKind) -> str:
         """The name of the topic of a kind."""

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 
-from levelwind.assignors.protocol.topics import TOPIC_KINDS
+from levelwind.assignors.protocol.topics import OFFSETS_TOPIC, TOPIC_KINDS
 from levelwind.daemon.access.role_rights import (
     EVERY,
-    OFFSETS_TOPIC,
     Operation,
     Resource,
     Right,
@@ -42,6 +41,7 @@ def require_rights(
     *,
     timeout: float,
     log: Any,
+    commits_topic: str = OFFSETS_TOPIC,
 ) -> bool:
     """Compare what the brokers allow this user with what it needs.
 
@@ -53,6 +53,7 @@ def require_rights(
         rights: the rights of the user's role.
         timeout: seconds for each request.
         log: takes the event `rights.missing`.
+        commits_topic: the topic that commits are read from.
 
     Returns:
         Whether all of the topics exist, so that nothing is left to compare.
@@ -63,7 +64,7 @@ def require_rights(
     """
     client = clients.admin(client_config)
     clients.list_topics(client, client_config, timeout)  # names a cluster that does not answer
-    found = compare_rights(client, topics, rights, timeout)
+    found = compare_rights(client, topics, rights, timeout, commits_topic)
     lacking = found.missing
     needed = [right for right in lacking if right.operation in USED_AT_ONCE]
     if needed:
@@ -84,15 +85,19 @@ class Comparison(NamedTuple):
 
 
 def compare_rights(
-    client: AdminClient, topics: Topics, rights: Iterable[Right], timeout: float
+    client: AdminClient,
+    topics: Topics,
+    rights: Iterable[Right],
+    timeout: float,
+    commits_topic: str = OFFSETS_TOPIC,
 ) -> Comparison:
-    """Compare rights on levelwind's topics, the offsets topic and the cluster.
+    """Compare rights on levelwind's topics, that of the commits and the cluster.
 
     Raises:
         ClusterUnavailableError: no answer in time.
     """
     rights = list(rights)
-    own = [topics.name(kind) for kind in TOPIC_KINDS]
+    own = [*(topics.name(kind) for kind in TOPIC_KINDS), commits_topic]
     names = {right: _topics_of(right, own) for right in rights if right.resource is Resource.TOPIC}
     cluster = [right for right in rights if right.resource is Resource.CLUSTER]
     try:
@@ -115,10 +120,29 @@ def compare_rights(
 def _topics_of(right: Right, own: Sequence[str]) -> list[str]:
     """Return the topics to look at for a right: observed topics are the observer's business."""
     if right.name == EVERY:
-        return [*own, OFFSETS_TOPIC]
+        return [*own]
     if right.prefixed:
         return [name for name in own if name.startswith(right.name)]
-    return [right.name] if right.name in {*own, OFFSETS_TOPIC} else []
+    return [right.name] if right.name in own else []
+
+
+def may_read(client_config: Mapping[str, Any], name: str, *, timeout: float) -> bool | None:
+    """Return whether the brokers let this user read a topic; None: they know no such topic.
+
+    Raises:
+        ClusterUnavailableError: no answer in time.
+    """
+    client = clients.admin(client_config)
+    clients.list_topics(client, client_config, timeout)  # names a cluster that does not answer
+    try:
+        allowed, absent = _allowed_on_topics(client, {name}, timeout)
+    except KafkaException as exception:
+        raise ClusterUnavailableError(
+            f"the brokers do not say whether this user may read {name}:"
+            f" {clients.kafka_error(exception).str()}"
+        ) from exception
+    # Brokers that do not tell what is allowed have no rules.
+    return None if absent else name not in allowed or Operation.READ.kafka_name in allowed[name]
 
 
 def _allowed_on_topics(

@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from levelwind.assignors.protocol import transactional_ids
+from levelwind.assignors.protocol.topics import OFFSETS_TOPIC
 from levelwind.daemon.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
     from levelwind.assignors.protocol.topics import Topics
 
-OFFSETS_TOPIC = "__consumer_offsets"
 EVERY = "*"
 """Kafka's name for every topic or group."""
 
@@ -80,6 +80,7 @@ def daemon_rights(
     *,
     observed: Iterable[str] = (EVERY,),
     proxied: Iterable[str] = (),
+    polled: bool = False,
 ) -> list[Right]:
     """Return the rights of the daemon's principal.
 
@@ -88,6 +89,7 @@ def daemon_rights(
         observed: names of the topics that the daemon observes; one that ends with `*` is a prefix,
             `*` alone stands for every topic.
         proxied: the groups of mode `proxy`.
+        polled: whether commits are polled.
     """
     observed = tuple(observed)
     own = [
@@ -104,7 +106,7 @@ def daemon_rights(
         _on(name, Resource.TOPIC, Operation.READ, "reads the ends of observed topics")
         for name in observed
     ]
-    if EVERY not in observed:
+    if EVERY not in observed and not polled:
         why = "reads commits that a transaction holds back"
         watched.append(_on(OFFSETS_TOPIC, Resource.TOPIC, Operation.READ, why))
     return [
@@ -124,9 +126,15 @@ def daemon_rights(
     ]
 
 
-def pipeline_rights(topics: Topics) -> list[Right]:
-    """Return the rights of the principal of a pipeline that has one of its own."""
-    read = (OFFSETS_TOPIC, topics.metadata, topics.assignments, topics.replays)
+def pipeline_rights(topics: Topics, *, polled: bool = False) -> list[Right]:
+    """Return the rights of the principal of a pipeline that has one of its own.
+
+    Args:
+        topics: the names of levelwind's topics.
+        polled: whether commits are polled.
+    """
+    commits = topics.commits if polled else OFFSETS_TOPIC
+    read = (commits, topics.metadata, topics.assignments, topics.replays)
     both, written = (topics.lag, topics.triggers), (topics.dead_letters, topics.replays)
     return [
         *(_on(name, Resource.TOPIC, Operation.READ, "reads its input") for name in read),

@@ -74,9 +74,10 @@ def acls(
                 settings.topics,
                 observed=names or (rights.EVERY,),
                 proxied=settings.proxied_groups(),
+                polled=settings.commits.polled,
             )
         case "pipeline":
-            found = rights.pipeline_rights(settings.topics)
+            found = rights.pipeline_rights(settings.topics, polled=settings.commits.polled)
         case "consumer":
             found = rights.consumer_rights(settings.topics, group or "", names, fencing=fencing)
         case "subscriber":

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_type_hi
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from levelwind.assignors.handover.timers import Timers
-from levelwind.assignors.protocol.topics import Topics
+from levelwind.assignors.protocol.topics import OFFSETS_TOPIC, Topics
 from levelwind.daemon.config.group_patterns import GroupModes, check_patterns, table_of
 from levelwind.daemon.config.groups import GroupSection, check_strategies
 from levelwind.daemon.config.http_section import HttpSection
@@ -36,6 +36,7 @@ from levelwind.daemon.control.settings import (
 from levelwind.daemon.errors import ConfigurationError
 from levelwind.daemon.kafka.topic_specs import TopicSettings
 from levelwind.daemon.observer.settings import ObserverSettings
+from levelwind.daemon.polling.settings import CommitSettings
 from levelwind.daemon.proxy.settings import ProxySettings
 
 if TYPE_CHECKING:
@@ -173,6 +174,8 @@ class Settings(BaseModel):
     that holds the value."""
     observer: ObserverSettings = ObserverSettings()
     """Observation of the cluster."""
+    commits: CommitSettings = CommitSettings()
+    """Where commits and members of groups come from."""
     pipeline: PipelineSection = PipelineSection()
     """The pipeline, and the rules of lag and skew."""
     control: ControlSettings = ControlSettings()
@@ -223,6 +226,7 @@ class Settings(BaseModel):
             driver_port=section.driver_port,
             jars=jars,
             prefix=self.prefix,
+            commits_polled=self.commits.polled,
             end_kind=section.end_kind,
             reset_policy=section.reset_policy,
             group_reset_policies={
@@ -244,6 +248,11 @@ class Settings(BaseModel):
     def topics(self) -> Topics:
         """The names of levelwind's topics."""
         return Topics(self.prefix)
+
+    @property
+    def commits_topic(self) -> str:
+        """The topic that the pipeline reads commits from."""
+        return self.topics.commits if self.commits.polled else OFFSETS_TOPIC
 
     def section_of(self, group: str) -> GroupSection:
         """Return the settings of a group: its own table, or that of the longest pattern."""

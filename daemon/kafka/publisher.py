@@ -95,12 +95,22 @@ class Publisher:
         client_config: Mapping[str, Any],
         topics: Topics,
         *,
+        role: str = "planner",
         timeout: float = 30.0,
         log: Any = None,
     ) -> None:
+        """Make a publisher; `init` begins.
+
+        Args:
+            client_config: the clients' configuration.
+            topics: the names of levelwind's topics.
+            role: the end of the transactional id, behind the topics' prefix.
+            timeout: seconds for each call.
+            log: the logger; None for the process's.
+        """
         self._timeout = timeout
         self._log = log or Logger()
-        self._id = f"{topics.prefix}planner"
+        self._id = f"{topics.prefix}{role}"
         self._producer = clients.producer(client_config, {**REQUIRED, "transactional.id": self._id})
         self._fenced = ""
         """Reason why this daemon is not the planner any more; empty while it is. Final once set."""

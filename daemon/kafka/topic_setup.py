@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential
 
-from levelwind.assignors.protocol.topics import TOPIC_KINDS
+from levelwind.assignors.protocol.topics import OFFSETS_TOPIC, TOPIC_KINDS
 from levelwind.daemon.errors import ClusterUnavailableError
 from levelwind.daemon.kafka import clients
 from levelwind.daemon.kafka.topic_specs import TopicSpec, differences, expected_topics, refusal
@@ -25,15 +25,26 @@ if TYPE_CHECKING:
     from levelwind.assignors.protocol.topics import Topics
     from levelwind.daemon.kafka.topic_specs import TopicSettings
 
-CONSUMER_OFFSETS = "__consumer_offsets"
 PROPAGATION_TIMEOUT_SECONDS = 10.0
 """Longest wait of the start until a broker knows new topics; then it logs a warning and goes on."""
 
 
 def ensure_topics(
-    client_config: Mapping[str, Any], topics: Topics, settings: TopicSettings, log: Any
+    client_config: Mapping[str, Any],
+    topics: Topics,
+    settings: TopicSettings,
+    log: Any,
+    *,
+    polled: bool = False,
 ) -> dict[str, int]:
     """Create missing topics and log how the others differ from their specification.
+
+    Args:
+        client_config: the clients' configuration.
+        topics: the names of the topics.
+        settings: their numbers of partitions and replicas, and the time-out.
+        log: the logger.
+        polled: whether commits are polled, which needs a topic for them.
 
     Returns:
         The number of partitions of each topic, by name.
@@ -45,7 +56,7 @@ def ensure_topics(
     # This also tells the client which broker takes requests to create topics. The broker that the
     # client knew before may be gone, and librdkafka would wait for that one.
     cluster = clients.list_topics(client, client_config, settings.timeout)
-    specs = expected_topics(topics, settings, len(cluster.brokers))
+    specs = expected_topics(topics, settings, len(cluster.brokers), polled=polled)
     missing = tuple(spec for spec in specs if spec.name not in cluster.topics)
     created = _create(client, missing, topics.prefix, settings.timeout)
     for spec in created:
@@ -70,7 +81,7 @@ def ensure_topics(
                 expected=difference.expected,
                 found=difference.found,
             )
-    return _counts(cluster, topics)
+    return {spec.name: len(cluster.topics[spec.name].partitions) for spec in specs}
 
 
 def partition_counts(
@@ -118,24 +129,24 @@ def ensure_offsets_topic(
             with attempt:
                 _look_up(consumer, group, min(settings.timeout, 5.0), errors)
                 found = clients.list_topics(consumer, client_config, settings.timeout).topics.get(
-                    CONSUMER_OFFSETS
+                    OFFSETS_TOPIC
                 )
                 if found is None or not found.partitions:
-                    raise _NotYetError(
-                        f"{CONSUMER_OFFSETS} does not exist, or this user may not describe it"
+                    raise NotYetError(
+                        f"{OFFSETS_TOPIC} does not exist, or this user may not describe it"
                     )
     finally:
         consumer.close()
     return len(found.partitions)
 
 
-class _NotYetError(ClusterUnavailableError):
-    """The topic does not exist yet: worth a retry until the timeout."""
+class NotYetError(ClusterUnavailableError):
+    """A topic or a coordinator is not there yet: worth a retry until the timeout."""
 
 
 def _retrying(timeout: float) -> Retrying:
     return Retrying(
-        retry=retry_if_exception_type(_NotYetError),
+        retry=retry_if_exception_type(NotYetError),
         stop=stop_after_delay(timeout),
         wait=wait_exponential(multiplier=0.1, max=1),
         reraise=True,
@@ -144,7 +155,7 @@ def _retrying(timeout: float) -> Retrying:
 
 def _look_up(consumer: Consumer, group: str, timeout: float, errors: Sequence[KafkaError]) -> None:
     try:
-        consumer.committed([TopicPartition(CONSUMER_OFFSETS, 0)], timeout=timeout)
+        consumer.committed([TopicPartition(OFFSETS_TOPIC, 0)], timeout=timeout)
     except KafkaException as exception:
         message = consumer.poll(0)  # without the right the call only times out; the client says why
         polled = [] if message is None else [message.error()]
@@ -158,7 +169,7 @@ def _look_up(consumer: Consumer, group: str, timeout: float, errors: Sequence[Ka
             raise ClusterUnavailableError(
                 f"this user lacks DESCRIBE on group {group}: {error.str()}"
             ) from exception
-        raise _NotYetError(f"no coordinator for the group {group}: {error.str()}") from exception
+        raise NotYetError(f"no coordinator for the group {group}: {error.str()}") from exception
 
 
 def _create(
@@ -237,7 +248,7 @@ def _await_leaders(
             for name in names:
                 topic = cluster.topics.get(name)
                 if topic is None or any(p.leader < 0 for p in topic.partitions.values()):
-                    raise _NotYetError(f"{name} was created but has no leaders")
+                    raise NotYetError(f"{name} was created but has no leaders")
     return cluster
 
 

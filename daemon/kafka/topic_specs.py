@@ -70,8 +70,17 @@ class Difference:
     found: str
 
 
-def expected_topics(topics: Topics, settings: TopicSettings, brokers: int) -> tuple[TopicSpec, ...]:
-    """Return the specifications of levelwind's topics in a cluster of `brokers` brokers."""
+def expected_topics(
+    topics: Topics, settings: TopicSettings, brokers: int, *, polled: bool = False
+) -> tuple[TopicSpec, ...]:
+    """Return the specifications of levelwind's topics.
+
+    Args:
+        topics: their names.
+        settings: their numbers of partitions and replicas.
+        brokers: the number of brokers of the cluster.
+        polled: whether commits are polled, which needs a topic for them.
+    """
     replication = settings.replication or min(3, max(brokers, 1))
 
     def spec(
@@ -95,7 +104,7 @@ def expected_topics(topics: Topics, settings: TopicSettings, brokers: int) -> tu
         ),
         *(
             spec(name, {**COMPACTED, "max.message.bytes": str(LARGEST_WIDE_BYTES)})
-            for name in (topics.metadata, topics.lag)
+            for name in (topics.metadata, topics.lag, *((topics.commits,) if polled else ()))
         ),
         spec(topics.control, COMPACTED, 1),
         spec(topics.dead_letters, KEPT),

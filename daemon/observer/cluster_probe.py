@@ -27,6 +27,7 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import ConfigResource, OffsetSpec, ResourceType
 
+from levelwind.assignors.protocol.topics import OFFSETS_TOPIC
 from levelwind.daemon.kafka import clients
 from levelwind.daemon.observer.cluster_state import UNKNOWN, ClusterSnapshot, ObservedTopic
 
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
 Partition = tuple[str, int]
 """A topic name and a partition number."""
 
-OFFSETS_TOPIC = "__consumer_offsets"
 PARTITIONS_DESCRIBED_AT_ONCE = 5_000
 """The most partitions of the topics in one request for descriptions, which any broker answers; a
 topic with more has a request to itself."""
@@ -63,7 +63,7 @@ class Offsets:
     high: Mapping[Partition, int]
     failed: Mapping[Partition, str]
     commits: Mapping[int, int] = field(default_factory=dict)
-    """Stable offsets of `__consumer_offsets` by partition number; unreadable partitions are left
+    """Stable offsets of the commits' topic by partition number; unreadable partitions are left
     out."""
     commits_high: Mapping[int, int] = field(default_factory=dict)
     """Its high watermarks."""
@@ -89,6 +89,7 @@ def probe_cluster(
     full: bool = True,
     settings: bool = True,
     share: ProbeRound | None = None,
+    commits_topic: str = OFFSETS_TOPIC,
 ) -> ClusterSnapshot:
     """Describe the brokers, and the selected topics whose layout is not the previous one.
 
@@ -103,6 +104,7 @@ def probe_cluster(
             re-created one of the same name and layout, and names no racks.
         settings: with `full`, ask every broker for its settings, not only new ones.
         share: what this probe asks for without `full` as well; None: nothing.
+        commits_topic: the topic that the pipeline reads commits from.
 
     Raises:
         UnansweredError: the cluster did not answer.
@@ -159,7 +161,7 @@ def probe_cluster(
         follower_fetching=_follower_fetching(client, asked_brokers, timeout),
         removed=frozenset(removed),
         unreadable=unreadable,
-        commit_partitions=len(listed[OFFSETS_TOPIC].partitions) if OFFSETS_TOPIC in listed else 0,
+        commit_partitions=len(listed[commits_topic].partitions) if commits_topic in listed else 0,
     )
 
 
@@ -299,8 +301,9 @@ def read_offsets(
     *,
     stable_at_high_watermark: Mapping[Partition, int] | None = None,
     commit_partitions: int = 0,
+    commits_topic: str = OFFSETS_TOPIC,
 ) -> Offsets:
-    """Read the ends of some partitions and of the offsets topic, and the begins of some.
+    """Read the ends of some partitions and of the commits' topic, and the begins of some.
 
     Partitions given in the order of their leaders need the fewest requests, also those of begins.
 
@@ -312,7 +315,8 @@ def read_offsets(
         stable_at_high_watermark: offsets at which the stable offset last equalled the high
             watermark. It still does while the high watermark has not moved: no transaction can have
             begun or ended meanwhile.
-        commit_partitions: number of partitions of the offsets topic.
+        commit_partitions: number of partitions of the topic that has the commits.
+        commits_topic: its name.
 
     Raises:
         UnansweredError: no partition could be read, and missing permissions are not the reason.
@@ -320,7 +324,7 @@ def read_offsets(
     stable_at_high_watermark = stable_at_high_watermark or {}
     latest, earliest = OffsetSpec.latest(), OffsetSpec.earliest()
     wanted = {TopicPartition(*log_partition): latest for log_partition in partitions}
-    commits = {TopicPartition(OFFSETS_TOPIC, number): latest for number in range(commit_partitions)}
+    commits = {TopicPartition(commits_topic, number): latest for number in range(commit_partitions)}
     committed, uncommitted = IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED
     failed: dict[Partition, str] = {}
     # A commit that the sample counts is older than the ends: none lies beyond its log only because

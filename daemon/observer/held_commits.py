@@ -27,9 +27,9 @@ from confluent_kafka import (
 
 from levelwind.assignors.protocol import partition_ranges as ranges
 from levelwind.assignors.protocol.records import ReplayRecord
+from levelwind.assignors.protocol.topics import OFFSETS_TOPIC
 from levelwind.daemon.kafka.record_writer import write_replays
 from levelwind.daemon.kafka.topic_specs import TopicSettings
-from levelwind.daemon.observer.cluster_probe import OFFSETS_TOPIC
 from levelwind.daemon.observer.cluster_state import UNKNOWN
 from levelwind.daemon.observer.log_reading import records_consumer, records_to_ends
 from levelwind.daemon.wall_clock import now_ms

@@ -18,6 +18,7 @@ from apscheduler.events import EVENT_JOB_ERROR, EVENT_JOB_MAX_INSTANCES, EVENT_J
 
 from levelwind.assignors.protocol import partition_ranges as ranges
 from levelwind.assignors.protocol.records import BrokerRecord, Tombstone, TopicRecord
+from levelwind.assignors.protocol.topics import OFFSETS_TOPIC
 from levelwind.daemon.errors import ClusterUnavailableError, NotFoundError
 from levelwind.daemon.kafka import clients
 from levelwind.daemon.observer.cluster_probe import (
@@ -85,6 +86,7 @@ class Observer:
         ticked: Callable[[str, float, bool], None] = lambda *_: None,
         counted_brokers: Callable[[int, int], None] = lambda *_: None,
         unwritten: UnwrittenRecords | None = None,
+        commits_topic: str = OFFSETS_TOPIC,
     ) -> None:
         """Make an observer.
 
@@ -99,6 +101,7 @@ class Observer:
                 partitions, and of those among them that did not answer.
             unwritten: takes the records that the metadata topic has no room for; None: they are
                 only logged.
+            commits_topic: the topic that the pipeline reads commits from.
         """
         self._ticked = ticked
         self._counted_brokers = counted_brokers
@@ -119,6 +122,7 @@ class Observer:
         self._unreadable: Mapping[str, str] = {}
         self._unseen_brokers: frozenset[int] = frozenset()
         self._leader_only_brokers: frozenset[int] = frozenset()
+        self._commits_topic = commits_topic
         self._commit_partitions = 0
         # Set by the samples' job, cleared by the layout job.
         self._end_regressed = False
@@ -128,7 +132,7 @@ class Observer:
         self._highs: Mapping[tuple[str, int], int] = {}
         self._missed: frozenset[Partition] = frozenset()  # unread in the last sample
         self._unknown: Mapping[str, tuple[int, ...]] = {}  # unread in two samples or more
-        self._commits: dict[int, int] = {}  # stable ends of the offsets topic
+        self._commits: dict[int, int] = {}  # stable ends of the commits' topic
         self._tails = LogTails(client_config)
         self._held = HeldCommits(client_config, self._client, topics, self._log)
         self._published_samples: Mapping[str, OffsetsRecord] = {}  # last samples by topic
@@ -229,6 +233,7 @@ class Observer:
             full=full,
             settings=first,
             share=ProbeRound(number=self._probes, every=every),
+            commits_topic=self._commits_topic,
         )
         self._probes += 1
         state, news = diff(recovered, observed)
@@ -304,6 +309,7 @@ class Observer:
             self._settings.timeout,
             stable_at_high_watermark=stable_at_high_watermark(self._published_samples, readable),
             commit_partitions=count,
+            commits_topic=self._commits_topic,
         )
         self._counted_brokers(*broker_counts(state, offsets.unanswered))
         self._begins = _known(state.topics, self._begins, offsets.begin)
@@ -312,7 +318,8 @@ class Observer:
         self._highs = highs
         previous = {number: end for number, end in self._commits.items() if number < count}
         self._commits = {**previous, **offsets.commits}
-        self._held.sampled(offsets.commits, offsets.commits_high, time.monotonic())
+        if self._commits_topic == OFFSETS_TOPIC:  # nobody else has transactions on another one
+            self._held.sampled(offsets.commits, offsets.commits_high, time.monotonic())
         self._tails.sampled(
             *(
                 {(state.topics[name].id, number): end for (name, number), end in ends.items()}

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
     from levelwind.daemon.control.controller import ControlState
+    from levelwind.daemon.polling.commit_poller import PollFigures
     from levelwind.daemon.service.availability.readiness import Readiness
 
 OUTCOMES = {
@@ -78,6 +79,8 @@ class Metrics:
         self.registry.register(_Proxied(self._proxy_standings))
         self.unwritten = UnwrittenRecords()
         self.registry.register(_Unwritten(self.unwritten))
+        self._poll: PollFigures | None = None
+        self.registry.register(_Polled(lambda: self._poll))
         self.registry.register(FreezeCollector(self.readiness))
         Info("levelwind", "The daemon.", registry=self.registry).info({"version": version})
         self.pipeline = PipelineMetrics(self.registry)
@@ -173,6 +176,10 @@ class Metrics:
         else:
             self._unanswered.labels(tick).inc()
 
+    def on_poll(self, figures: PollFigures | None) -> None:
+        """Show a round of questions for commits; None: this daemon polls no more."""
+        self._poll = figures
+
     def _counter(self, name: str, text: str, labels: tuple[str, ...] = ()) -> Counter:
         return Counter(f"levelwind_{name}", text, labels, registry=self.registry)
 
@@ -229,6 +236,26 @@ class _Unwritten(Collector):
         for labels, number in sorted(found.items()):
             family.add_metric(labels, number)
         yield family
+
+
+class _Polled(Collector):
+    """Shows the last round of questions for commits; without polling, nothing."""
+
+    def __init__(self, figures: Callable[[], PollFigures | None]) -> None:
+        self._figures = figures
+
+    def collect(self) -> Iterator[Metric]:
+        figures = self._figures()
+        for name, text, of in (
+            ("polled_groups", "Groups that coordinators are asked for.", "groups"),
+            ("unpolled_groups", "Groups whose coordinators refuse to answer.", "refused"),
+            ("poll_requests", "Requests of the last round of questions for commits.", "requests"),
+            ("poll_seconds", "Duration of that round, in seconds.", "seconds"),
+        ):
+            family = GaugeMetricFamily(f"levelwind_{name}", text)
+            if figures is not None:
+                family.add_metric([], getattr(figures, of))
+            yield family
 
 
 class _Proxied(Collector):

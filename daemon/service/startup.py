@@ -9,13 +9,15 @@ from __future__ import annotations
 import threading
 import time
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING, TypeVar
 
 from levelwind.assignors.boot_clock import boot_seconds
+from levelwind.assignors.protocol.topics import OFFSETS_TOPIC
 from levelwind.daemon import allocator, garbage
-from levelwind.daemon.access.rights_check import require_rights
+from levelwind.daemon.access.rights_check import may_read, require_rights
 from levelwind.daemon.access.role_rights import daemon_rights
 from levelwind.daemon.config.settings_reload import SettingsReload, reload_on_signal
 from levelwind.daemon.control.controller import ControlState
@@ -90,7 +92,7 @@ def run(
     try:
         with stop_on_signals() as stop, reload_on_signal(reload), ExitStack() as on_exit:
             ensure_writable(settings.state_dir, "state_dir", private=True)
-            if settings.proxied_groups():
+            if settings.proxied_groups() or settings.commits.polled:
                 client_security(settings.client())  # at the start, not when the daemon takes over
             metrics = _serve_metrics(settings, on_exit)
             http: HttpServing = NotServing()
@@ -166,7 +168,7 @@ def _start(
     on_exit: ExitStack,
 ) -> Daemon:
     """Start to follow the topics; `on_exit` stops the parts in the reverse order."""
-    settings = reload.settings
+    settings = _with_source_of_commits(reload.settings)
     partitions = _ensure_topics(settings)
     mailbox: Mailbox[Event | LeadershipEvent | BaseException] = Mailbox()
     replaced = _watch_topics(settings, partitions, mailbox, on_exit)
@@ -240,20 +242,56 @@ def _both(first: Callable[[Read], None], then: Callable[[Read], None]) -> Callab
 
 
 def _ensure_topics(settings: Settings) -> Mapping[str, int]:
-    """Create levelwind's topics and `__consumer_offsets` where they are missing.
+    """Create levelwind's topics and the one that commits are read from where they are missing.
 
     Returns:
-        The number of partitions of each of levelwind's topics, by name.
+        The number of partitions of each topic of levelwind's, by name.
     """
     client, timeout = settings.client(), settings.topic.timeout
-    rights = daemon_rights(settings.topics, proxied=settings.proxied_groups())
+    polled = settings.commits.polled
+    rights = daemon_rights(settings.topics, proxied=settings.proxied_groups(), polled=polled)
+    require = partial(
+        require_rights,
+        client,
+        settings.topics,
+        rights,
+        timeout=timeout,
+        log=log,
+        commits_topic=settings.commits_topic,
+    )
     # Before the topics are created: without rights a topic looks like one that does not exist.
-    compared = require_rights(client, settings.topics, rights, timeout=timeout, log=log)
-    partitions = topic_setup.ensure_topics(client, settings.topics, settings.topic, log)
+    compared = require()
+    partitions = topic_setup.ensure_topics(
+        client, settings.topics, settings.topic, log, polled=polled
+    )
     if not compared:
-        require_rights(client, settings.topics, rights, timeout=timeout, log=log)
-    topic_setup.ensure_offsets_topic(client, settings.topic, f"{settings.prefix}probe")
+        require()
+    if not polled:
+        topic_setup.ensure_offsets_topic(client, settings.topic, f"{settings.prefix}probe")
     return partitions
+
+
+def _with_source_of_commits(settings: Settings) -> Settings:
+    """Return the settings with `auto` decided: polling where `__consumer_offsets` is hidden.
+
+    A pipeline elsewhere cannot know what was decided here, and takes `auto` for `topic`.
+    """
+    if settings.commits.source != "auto" or settings.pipeline.run != "child":
+        return settings
+    client, timeout = settings.client(), settings.topic.timeout
+    readable = may_read(client, OFFSETS_TOPIC, timeout=timeout)
+    if readable is None:  # no group has been looked up yet, or the cluster does not show the topic
+        try:
+            topic_setup.ensure_offsets_topic(client, settings.topic, f"{settings.prefix}probe")
+            readable = may_read(client, OFFSETS_TOPIC, timeout=timeout)
+        except topic_setup.NotYetError:
+            readable = False
+    if readable:
+        return settings
+    log.warning("commits.topic_unreadable", topic=OFFSETS_TOPIC, interval=settings.commits.interval)
+    client_security(client)  # at the start, not when the daemon leads
+    polled = replace(settings.commits, source="poll")
+    return settings.model_copy(update={"commits": polled})
 
 
 def _watch_topics(

@@ -16,6 +16,8 @@ from levelwind.daemon.kafka.canary_writer import CanaryWriter
 from levelwind.daemon.kafka.commit_fencer import CommitFencer
 from levelwind.daemon.kafka.publisher import Publisher
 from levelwind.daemon.observer.observer import LAYOUT_TICK, Observer
+from levelwind.daemon.polling.commit_poller import CommitPoller
+from levelwind.daemon.polling.commits_topic import CommitsTopic
 from levelwind.daemon.service.availability.vital_signs import VitalSigns
 from levelwind.daemon.service.live_planner import Planner
 from levelwind.daemon.service.proxied_groups import ProxiedGroups
@@ -49,7 +51,7 @@ PUBLISH_TIMEOUT_SECONDS = 5.0
 
 
 class Term:
-    """The publisher, the observer, the canaries and the planner of one leadership.
+    """The publisher, the observer, the poller, the canaries and the planner of one leadership.
 
     The main thread calls all methods.
     """
@@ -129,6 +131,8 @@ class Term:
                 return False
             raise
         self._start_observer()
+        if self._settings.commits.polled:
+            self._start_poller()
         return True
 
     def start_canaries(self) -> None:
@@ -196,12 +200,28 @@ class Term:
             self._on_tick,
             self.vitals.on_brokers,
             self._metrics.unwritten,
+            settings.commits_topic,
         )
         self._on_end.callback(observer.close)
         scheduler = BackgroundScheduler(timezone="UTC")
         observer.schedule(scheduler)
         scheduler.start()
         self._on_end.callback(scheduler.shutdown)
+
+    def _start_poller(self) -> None:
+        settings = self._settings
+        client = settings.client()
+        topic = CommitsTopic(
+            client,
+            settings.topics,
+            self._partitions[settings.topics.commits],
+            self._metrics.unwritten,
+            log,
+        )
+        poller = CommitPoller(client, settings.commits, topic, self._metrics.on_poll, log)
+        self._on_end.callback(self._metrics.on_poll, None)
+        self._on_end.callback(poller.stop)
+        poller.start()
 
     def _post_change(self, changed: ProxyChanged | ProxiedMembersChanged) -> None:
         self._mailbox.put((type(changed).__name__, changed.group), changed)

@@ -528,6 +528,66 @@ VOCABULARY: tuple[EventSpec, ...] = (
         "there, and asks the coordinators which commits have taken effect.",
     ),
     _event(
+        "commits.topic_unreadable",
+        "warning",
+        "topic interval",
+        "The daemon may not read `topic`, so it asks the coordinators what groups commit, every "
+        "`interval` seconds and busy groups alone each time: lag is later by that. Grant READ on "
+        "the topic, or set `commits.source` to `poll`, which says the same without this warning.",
+    ),
+    _event(
+        "commits.polling",
+        "info",
+        "groups",
+        "The daemon asks the coordinators for what groups commit from now on, and goes on from "
+        "what it wrote before about `groups` groups.",
+    ),
+    _event(
+        "commits.groups_refused",
+        "warning",
+        "groups examples",
+        "The coordinators tell nothing of some groups, by the reasons in `examples`: their lag is "
+        "not known. The others are asked as before.",
+    ),
+    _event(
+        "commits.unanswered",
+        "warning",
+        "brokers",
+        "Brokers do not answer the questions for commits, by the reasons in `brokers`: the lag of "
+        "the groups that they coordinate gets old until they do.",
+    ),
+    _event(
+        "commits.answered",
+        "info",
+        "brokers",
+        "Brokers that did not answer the questions for commits do so again.",
+    ),
+    _event(
+        "commits.unpolled",
+        "warning",
+        "error",
+        "A round of questions for commits failed as a whole; the next ones try again.",
+    ),
+    _event(
+        "commits.polled_again",
+        "info",
+        "seconds",
+        "Rounds of questions for commits succeed again, after so many seconds.",
+    ),
+    _event(
+        "commits.failed",
+        "error",
+        "error",
+        "A defect of levelwind: a round of questions for commits was given up. The next one tries "
+        "again.",
+    ),
+    _event(
+        "commits.handed_over",
+        "info",
+        "reason",
+        "Another daemon asks for commits from now on.",
+    ),
+    _event(
         "observer.offsets_unknown",
         "warning",
         "error topics partitions examples",

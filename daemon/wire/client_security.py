@@ -1,4 +1,4 @@
-"""Security of the proxy's connections, from the same settings as librdkafka's: `[kafka]`.
+"""Security of connections without a client, from the same settings as librdkafka's: `[kafka]`.
 
 A setting of TLS or SASL that is not known here is refused at the start: it is never passed over.
 """
@@ -65,8 +65,8 @@ def client_security(config: Mapping[str, str]) -> ClientSecurity:
     for name in config:
         if name.startswith(("ssl.", "sasl.")) and name not in KNOWN:
             raise ConfigurationError(
-                f"kafka.{name}: the leader proxy does not know this setting; leave it out, or give"
-                " no group the mode proxy"
+                f"kafka.{name}: the leader proxy and polled commits do not know this setting; leave"
+                " it out, or use neither the mode proxy nor commits.source poll"
             )
     protocol = config.get("security.protocol", "plaintext").lower()
     if protocol not in PROTOCOLS:
@@ -106,8 +106,9 @@ def _credentials(config: Mapping[str, str]) -> Credentials:
     mechanism = config.get("sasl.mechanisms", config.get("sasl.mechanism", "GSSAPI")).upper()
     if mechanism not in MECHANISMS:
         raise ConfigurationError(
-            f"kafka.sasl.mechanism: the leader proxy does not know {mechanism}, but"
-            f" {', '.join(MECHANISMS)}; use one of them, or give no group the mode proxy"
+            f"kafka.sasl.mechanism: the leader proxy and polled commits do not know {mechanism},"
+            f" but {', '.join(MECHANISMS)}; use one of them, or neither the mode proxy nor"
+            " commits.source poll"
         )
     missing = [name for name in ("sasl.username", "sasl.password") if not config.get(name)]
     if missing:

@@ -11,18 +11,19 @@ Source: the message definitions of Apache Kafka.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol, TypeAlias
 
 from levelwind.assignors.clients.group_join import Joiner
 from levelwind.assignors.protocol.kafka.types import (
     Reader,
     array,
+    compact_array,
+    compact_string,
     int16,
     int32,
     nullable_bytes,
     nullable_string,
     string,
-    uvarint,
 )
 from levelwind.assignors.protocol.partition_ranges import WireError
 
@@ -256,8 +257,7 @@ class DescribeConsumerGroupRequest:
     group: str
 
     def body(self) -> bytes:
-        raw = self.group.encode()
-        return b"\2" + uvarint(len(raw) + 1) + raw + b"\0" + b"\0"
+        return compact_array([compact_string(self.group)]) + b"\0" + b"\0"
 
     def read(self, fields: Reader) -> DescribedConsumerGroup:
         fields.int32()  # throttle time
@@ -410,13 +410,21 @@ GroupResponse: TypeAlias = (
     | HeartbeatResponse
     | LeaveResponse
 )
-Request: TypeAlias = (
-    GroupRequest
-    | ApiVersionsRequest
-    | SaslHandshakeRequest
-    | SaslAuthenticateRequest
-    | FindCoordinatorRequest
-)
+
+
+class Request(Protocol):
+    """A request with its fields in bytes, and the reader of its response."""
+
+    @property
+    def KEY(self) -> int:  # noqa: N802 - a constant of each class
+        """The request's kind."""
+
+    @property
+    def VERSION(self) -> int:  # noqa: N802 - as above
+        """The version of its bytes."""
+
+    def body(self) -> bytes: ...
+    def read(self, fields: Reader) -> object: ...
 
 
 def encode_request(request: Request, correlation: int, client_id: str) -> bytes:

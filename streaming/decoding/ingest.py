@@ -32,6 +32,7 @@ from levelwind.assignors.protocol.records import (
     decode,
     partition_key,
 )
+from levelwind.assignors.protocol.topics import OFFSETS_TOPIC
 from levelwind.streaming.decoding import offset_commits, offsets_topic
 from levelwind.streaming.messages.buckets import DEFAULT_BUCKETS, group_key, topic_key
 from levelwind.streaming.messages.rows import (
@@ -182,7 +183,7 @@ def pack_batch(
     topic_index = np.asarray(names.indices, dtype=np.int64)
     for index, name in enumerate(names.dictionary.to_pylist()):
         of_topic = records.take(np.flatnonzero(topic_index == index))
-        if name == offsets_topic.TOPIC:
+        if name in {OFFSETS_TOPIC, topics.commits}:
             _pack_offsets(packed, of_topic)
         elif (kind := topics.kind(name)) is not None:
             for row in range(of_topic.offset.size):
@@ -209,7 +210,7 @@ def _kinds_and_payloads(packed: PackedRows) -> Iterator[tuple[int, bytes]]:
 def _pack_replay(packed: PackedRows, raw: Raw, topics: Topics) -> None:
     """Pack a replayed record; the replay is finished at once if no operator gets a row from it."""
     replayed = PackedRows(buckets=packed.buckets)
-    if raw.topic == offsets_topic.TOPIC:
+    if raw.topic in {OFFSETS_TOPIC, topics.commits}:
         _pack_offsets(replayed, RecordColumns.of(raw), raw.until)
     elif (kind := topics.kind(raw.topic)) in REPLAYABLE_KINDS:
         _pack_record(replayed, raw, kind, topics)

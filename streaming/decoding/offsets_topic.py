@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from levelwind.streaming.rules.event_time import Int64
 
 
-TOPIC = "__consumer_offsets"
 MAX_PARTITION = 1_000_000
 """A larger partition number is garbage: it must not size an array."""
 

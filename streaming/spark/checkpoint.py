@@ -28,6 +28,7 @@ import zlib
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from levelwind.assignors.protocol.topics import OFFSETS_TOPIC
 from levelwind.streaming.bucket import state as bucket_state
 from levelwind.streaming.errors import PipelineError
 from levelwind.streaming.group import codec as group_codec
@@ -87,6 +88,8 @@ class CheckpointShape:
     state: str = STATE
     parallelism: int = 2
     """Number of partitions of the state, which a query keeps, and of buckets of groups."""
+    commits: str = OFFSETS_TOPIC
+    """Topic that commits are read from."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,8 +217,9 @@ _SHAPE_LABELS = {
     "prefix": "prefix",
     "state": "state's version",
     "parallelism": "parallelism",
+    "commits": "topic of commits",
 }
-_SHAPE_DEFAULTS = {"parallelism": 2}
+_SHAPE_DEFAULTS = {"parallelism": 2, "commits": OFFSETS_TOPIC}
 """Values of fields that older markers lack."""
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JJavaError
 
-from levelwind.streaming.decoding.offsets_topic import TOPIC as OFFSETS_TOPIC
+from levelwind.assignors.protocol.topics import OFFSETS_TOPIC
 from levelwind.streaming.errors import AccessDenied, ClusterUnreachable, PipelineError, TopicMissing
 
 if TYPE_CHECKING:

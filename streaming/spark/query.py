@@ -15,7 +15,7 @@ from pyspark.sql import functions as sql
 
 from levelwind.assignors.protocol.topics import LARGEST_WIDE_BYTES
 from levelwind.streaming.bucket.state import VALUES
-from levelwind.streaming.decoding import ingest, offsets_topic
+from levelwind.streaming.decoding import ingest
 from levelwind.streaming.errors import PipelineError
 from levelwind.streaming.messages.buckets import DEFAULT_BUCKETS
 from levelwind.streaming.messages.rows import PASS_THROUGH_PREFIX, Kind
@@ -267,7 +267,7 @@ def start(
         PipelineError: the cluster cannot be reached, or lacks a topic.
     """
     topics = settings.topics
-    read = (offsets_topic.TOPIC, topics.metadata, topics.assignments, topics.replays)
+    read = (settings.commits_topic, topics.metadata, topics.assignments, topics.replays)
     written = (topics.lag, topics.triggers, topics.dead_letters)
     cluster = cluster_metadata.describe(
         spark,
@@ -277,7 +277,10 @@ def start(
         settings.start_timeout,
     )
     shape = checkpoint.CheckpointShape(
-        cluster_id=cluster.cluster_id, prefix=settings.prefix, parallelism=settings.parallelism
+        cluster_id=cluster.cluster_id,
+        prefix=settings.prefix,
+        parallelism=settings.parallelism,
+        commits=settings.commits_topic,
     )
     now = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
     files = files or open_files(spark, settings.checkpoint)
@@ -307,6 +310,7 @@ def start(
         end_kind=settings.end_kind,
         reset=settings.reset_policy,
         group_resets=settings.group_reset_policies,
+        commits_topic=settings.commits_topic,
     )
     log = _offsets_log(spark, files, prepared, settings.driver_port)
     rows = by_topic(rows, lag_rule, log, buckets)

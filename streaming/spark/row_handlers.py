@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from levelwind.streaming import output
 from levelwind.streaming.bucket import update as bucket_update
-from levelwind.streaming.decoding import offsets_topic
 from levelwind.streaming.messages.buckets import GROUP_KEY_PREFIX, TOPIC_KEY_PREFIX
 from levelwind.streaming.messages.rows import Kind, Row
 from levelwind.streaming.sized_output import SHARDS, SizedOutput
@@ -63,12 +62,12 @@ class TopicRows:
         """Number of the last batch, and its end offsets."""
 
     def _end_offsets(self) -> Mapping[int, int] | None:
-        """End offsets of this batch in `__consumer_offsets`, by partition; read once a batch."""
+        """End offsets of this batch in the commits' topic, by partition; read once a batch."""
         batch = batch_offsets.current_batch()
         if self._log is None or batch is None:
             return None
         if self._batch_offsets[0] != batch:
-            offsets = batch_offsets.end_offsets(self._log, batch, offsets_topic.TOPIC)
+            offsets = batch_offsets.end_offsets(self._log, batch, self._rule.commits_topic)
             self._batch_offsets = batch, offsets
         return self._batch_offsets[1]
 

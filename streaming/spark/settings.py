@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from levelwind.assignors.protocol.topics import Topics
+from levelwind.assignors.protocol.topics import OFFSETS_TOPIC, Topics
 from levelwind.streaming.rules.skew import SkewRule
 
 if TYPE_CHECKING:
@@ -41,6 +41,9 @@ class PipelineSettings:
     jars: tuple[Path, ...] = ()
     """Jars of Spark's Kafka connector and what it needs."""
     prefix: str = "levelwind."
+    commits_polled: bool = False
+    """Whether commits are read from levelwind's own topic, which the daemon fills by asking the
+    coordinators, and not from `__consumer_offsets`."""
     end_kind: EndKind = "stable"
     """Log end that lag is counted to: `stable`, which a read_committed consumer can reach, or
     `high`, the high watermark."""
@@ -72,6 +75,11 @@ class PipelineSettings:
     def topics(self) -> Topics:
         """The names of levelwind's topics."""
         return Topics(self.prefix)
+
+    @property
+    def commits_topic(self) -> str:
+        """The topic that commits are read from."""
+        return self.topics.commits if self.commits_polled else OFFSETS_TOPIC
 
     @property
     def skew(self) -> SkewRule:

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from levelwind.assignors.protocol.records import OffsetsRecord, TopicRecord, decode
-from levelwind.streaming.decoding.offsets_topic import TOPIC as OFFSETS_TOPIC
 from levelwind.streaming.messages.rows import PASS_THROUGH_PREFIX, Kind, Raw, Row
 from levelwind.streaming.rules.event_time import UNKNOWN
 
@@ -41,7 +40,10 @@ class Verdict(Enum):
 
 
 def applicable_commits(
-    replays: Iterable[TopicCommits], batches: Sequence[TopicCommits], state: TopicState
+    replays: Iterable[TopicCommits],
+    batches: Sequence[TopicCommits],
+    state: TopicState,
+    commits_topic: str,
 ) -> tuple[list[TopicCommits], list[Row]]:
     """The replayed commits that apply, and the rows that end replays.
 
@@ -51,6 +53,7 @@ def applicable_commits(
         replays: the replays, each of one commit.
         batches: the commits that were read with them.
         state: the topic's state before the batch.
+        commits_topic: the topic that commits are read from.
     """
     applicable: list[TopicCommits] = []
     ended: list[Row] = []
@@ -60,7 +63,7 @@ def applicable_commits(
             applicable.append(replay)
         if verdict is not Verdict.UNSURE:
             ended.append(
-                _replay_done(OFFSETS_TOPIC, int(replay.source[0]), int(replay.position[0]))
+                _replay_done(commits_topic, int(replay.source[0]), int(replay.position[0]))
             )
     return applicable, ended
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from levelwind.assignors.protocol.topics import OFFSETS_TOPIC
 from levelwind.streaming.messages.packing import PackingError, names_column, names_of, pack, unpack
 from levelwind.streaming.rules.event_time import UNKNOWN
 from levelwind.streaming.topic.commit_columns import UncountedCommits, no_entries
@@ -63,6 +64,8 @@ class LagRule:
     """The end of the log at which a group without a commit starts to read."""
     group_resets: Mapping[str, ResetPolicy] = field(default_factory=dict)
     """The same of single groups, by name."""
+    commits_topic: str = OFFSETS_TOPIC
+    """The topic that commits are read from."""
 
     def at_end(self, groups: Sequence[str]) -> Mask:
         """Whether each of some groups without a commit starts at the end; a row for each."""

@@ -123,7 +123,7 @@ class TopicUpdate:
     def add_commits(self, batches: Sequence[TopicCommits], replays: Sequence[TopicCommits]) -> None:
         """Append the batch's commits, and replayed ones that still apply, to those that wait."""
         state = self._state
-        applicable, ended = applicable_commits(replays, batches, state)
+        applicable, ended = applicable_commits(replays, batches, state, self._rule.commits_topic)
         self._rows += ended
         numbered, news = state.commits.numbered([*batches, *applicable])
         last = np.full(len(numbered.groups), UNKNOWN, np.int64)

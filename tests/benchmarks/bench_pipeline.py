@@ -33,11 +33,11 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from pyspark.sql import SparkSession
 
 from levelwind.assignors.protocol.records import decode
+from levelwind.assignors.protocol.topics import OFFSETS_TOPIC
 from levelwind.daemon.pipeline.process import class_data_options
 from levelwind.daemon.wall_clock import now_ms
 from levelwind.deploy.cluster import Cluster
 from levelwind.deploy.jars import classpath
-from levelwind.streaming.decoding import offsets_topic
 from levelwind.streaming.spark import query as spark_query
 from levelwind.streaming.spark import session
 from levelwind.streaming.spark.progress import Progress, QueryNews, Terminated
@@ -272,7 +272,7 @@ class PipelineBenchmark:
             }
         )
         partitions = [
-            TopicPartition(offsets_topic.TOPIC, number, 0) for number in range(OFFSETS_PARTITIONS)
+            TopicPartition(OFFSETS_TOPIC, number, 0) for number in range(OFFSETS_PARTITIONS)
         ]
         ends = sum(consumer.get_watermark_offsets(partition)[1] for partition in partitions)
         consumer.assign(partitions)
@@ -286,9 +286,7 @@ class PipelineBenchmark:
         return [Reading(count, seconds)]
 
     def read_by_spark(self, _load: Load) -> list[Reading]:
-        stream = spark_query.source(
-            self.spark, self.settings, {offsets_topic.TOPIC: OFFSETS_PARTITIONS}
-        )
+        stream = spark_query.source(self.spark, self.settings, {OFFSETS_TOPIC: OFFSETS_PARTITIONS})
         with tempfile.TemporaryDirectory() as directory:
             query = (
                 stream.writeStream.format("noop")
@@ -501,7 +499,7 @@ class PipelineBenchmark:
     def observe(self, over: threading.Event, others: tuple[tuple[str, int], ...]) -> None:
         """Publish a sample of each topic once a second, as the observer does."""
         asked = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "observe"})
-        logs = [TopicPartition(offsets_topic.TOPIC, number) for number in range(OFFSETS_PARTITIONS)]
+        logs = [TopicPartition(OFFSETS_TOPIC, number) for number in range(OFFSETS_PARTITIONS)]
         while not over.wait(1.0):
             end = self.committed
             cut = tuple(asked.get_watermark_offsets(log)[1] for log in logs)

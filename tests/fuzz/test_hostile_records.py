@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import pytest
 
 from levelwind.assignors.protocol.records import decode, encode
-from levelwind.assignors.protocol.topics import TOPIC_KINDS, Topics
+from levelwind.assignors.protocol.topics import OFFSETS_TOPIC, TOPIC_KINDS, Topics
 from levelwind.daemon.kafka.topic_follower import TopicFollower
 from levelwind.daemon.service.metrics import Metrics
-from levelwind.streaming.decoding import ingest, offsets_topic
+from levelwind.streaming.decoding import ingest
 from levelwind.streaming.messages.rows import Kind, Raw
 from levelwind_testing.records import lag, member, topic
 from levelwind_testing.steps import counted_steps, memory_traced, peak_bytes
@@ -147,7 +147,7 @@ def test_the_pipeline_rejects_counts_and_keeps_it(kind, hostile):
     ids=["length beyond the end", "cut commit", "cut key", "oversized membership", "empty key"],
 )
 def test_the_pipeline_rejects_damaged_records_of_the_offsets_topic(record):
-    found = packed(offsets_topic.TOPIC, *record)
+    found = packed(OFFSETS_TOPIC, *record)
     assert Kind.REJECTED in found.kind
     assert sum(found.n) == 1
 

@@ -21,13 +21,13 @@ from confluent_kafka.admin import NewPartitions
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from levelwind.assignors.protocol.topics import OFFSETS_TOPIC
 from levelwind.daemon.observer import observer as observer_module
 from levelwind.daemon.observer.held_commits import HELD_SECONDS
 from levelwind.daemon.observer.last_records import STILL_SAMPLES
 from levelwind.daemon.observer.observer import Observer
 from levelwind.daemon.observer.settings import ObserverSettings
 from levelwind.deploy.cluster import Cluster
-from levelwind.streaming.decoding.offsets_topic import TOPIC as OFFSETS_TOPIC
 from levelwind.streaming.spark import query as pipeline
 from levelwind.streaming.spark.settings import PipelineSettings
 from levelwind_testing.drawn_seeds import drawn_seed

@@ -53,6 +53,23 @@ class Reader:
         """Number of bytes that are still to be read."""
         return len(self._data) - self._at
 
+    def take(self, size: int) -> bytes:
+        """The next bytes, whatever they are."""
+        return self._take(size)
+
+    def same(self, expected: bytes) -> bytes | None:
+        """Some bytes if they come next, which are then read; else None."""
+        if not self._data.startswith(expected, self._at):
+            return None
+        self._at += len(expected)
+        return expected
+
+    def ahead(self) -> Reader:
+        """Another reader at the same position."""
+        other = Reader(self._data)
+        other._at = self._at
+        return other
+
     def end(self) -> None:
         """Raise `WireError` if any bytes follow."""
         if self.left:
@@ -175,6 +192,19 @@ def uvarint(value: int) -> bytes:
         value >>= 7
     out.append(value)
     return bytes(out)
+
+
+def compact_string(text: str | None) -> bytes:
+    """A string of Kafka's flexible encoding, or its null."""
+    if text is None:
+        return b"\0"
+    raw = text.encode()
+    return uvarint(len(raw) + 1) + raw
+
+
+def compact_array(items: Sequence[bytes]) -> bytes:
+    """An array of Kafka's flexible encoding."""
+    return uvarint(len(items) + 1) + b"".join(items)
 
 
 def array(items: Sequence[bytes]) -> bytes:

@@ -17,7 +17,6 @@ from levelwind.daemon.errors import LevelwindError
 from levelwind.daemon.kafka import clients
 from levelwind.daemon.kafka.topic_reader import ask_ends
 from levelwind.daemon.telemetry.logger import Logger
-from levelwind.streaming.decoding.offsets_topic import TOPIC as OFFSETS_TOPIC
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -141,7 +140,7 @@ class UnreadInput:
     def _ask(self, client: AdminClient) -> None:
         """Ask for the ends; an answer that a batch overtakes is dropped."""
         batches, topics = self._batches, self._settings.topics
-        read = (OFFSETS_TOPIC, topics.metadata, topics.assignments, topics.replays)
+        read = (self._settings.commits_topic, topics.metadata, topics.assignments, topics.replays)
         try:
             listed = clients.list_topics(client, self._settings.client(), ANSWER_SECONDS).topics
             counts = {

@@ -14,7 +14,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from levelwind.assignors.protocol.records import LagRecord
-from levelwind.streaming.decoding.offsets_topic import TOPIC as OFFSETS_TOPIC
 from levelwind.streaming.messages import lag_json
 from levelwind.streaming.messages.buckets import GROUP_KEY_PREFIX, bucket_keys, group_buckets
 from levelwind.streaming.messages.lag_columns import LagRows, LagSamples, scaled_rate
@@ -83,7 +82,7 @@ def rows_for_groups(topics: Sequence[TopicRequests], rule: LagRule, buckets: int
         samples = [topic.samples[-last] for topic in topics if len(topic.samples) >= last]
         for size, of_size in _by_size(samples, lambda sample: sample.lag):
             lags = Lags.of([sample.lag for sample in of_size], rule, rates)
-            yield from _lag_samples(lags, of_size, buckets)
+            yield from _lag_samples(lags, of_size, rule, buckets)
             computed[size] = lags
     published = [topic.published for topic in topics if topic.published is not None]
     for size, of_size_published in _by_size(published, lambda request: request.lag):
@@ -106,7 +105,9 @@ def _by_size(
     return by_size.items()
 
 
-def _lag_samples(lags: Lags, samples: Sequence[SampleRequest], buckets: int) -> Iterator[Row]:
+def _lag_samples(
+    lags: Lags, samples: Sequence[SampleRequest], rule: LagRule, buckets: int
+) -> Iterator[Row]:
     """The groups' lag at samples: the input of the skew rule."""
     records, steps = waiting(lags), commit_steps(lags, samples)
     step_of_row = np.full(lags.rows.request.size, UNKNOWN, np.int64)
@@ -131,7 +132,7 @@ def _lag_samples(lags: Lags, samples: Sequence[SampleRequest], buckets: int) -> 
                 behind_at=steps.behind_at[step],
                 seconds=longest[rows],
                 committed_at=committed_at[rows],
-                commit_logs=tuple([f"{OFFSETS_TOPIC}/{source}" for source in sources]),
+                commit_logs=tuple([f"{rule.commits_topic}/{source}" for source in sources]),
                 commit_log=log,
                 commit_position=lags.newest_position[rows],
                 position=state.sample_position,
@@ -147,7 +148,7 @@ def _lag_rows(
     same = all(request.sampled.commits is request.lag.state.commits for request in requests)
     tables = [state.commits for state in sampled]
     velocity = lags.velocity(lags.cells if same else CommitCells.of(lags.rows, tables), sampled)
-    own = _own_columns(lags, velocity)
+    own = _own_columns(lags, velocity, rule)
     committed_at = lags.committed_at.max(axis=1, initial=UNKNOWN)
     rates = lag_json.decimals(lags.rate)
     for request, first, rate in zip(requests, lags.rows.first, rates, strict=True):
@@ -210,7 +211,7 @@ def _shared_fields(
     )
 
 
-def _own_columns(lags: Lags, velocity: Floats) -> OwnColumns:
+def _own_columns(lags: Lags, velocity: Floats, rule: LagRule) -> OwnColumns:
     """The fields of a lag record that differ between groups, for each row."""
     return own_columns(
         committed=lags.committed,
@@ -221,26 +222,27 @@ def _own_columns(lags: Lags, velocity: Floats) -> OwnColumns:
         reset=lags.lag.out_of_range,
         seconds=lags.seconds,
         seconds_lower_bound=lags.lower_bound,
-        source=_sources(lags),
+        source=_sources(lags, rule.commits_topic),
         stale=lags.lag.stale,
         velocity=velocity,
         uncommitted=lags.committed == UNKNOWN,
     )
 
 
-def _sources(lags: Lags) -> Texts:
+def _sources(lags: Lags, commits_topic: str) -> Texts:
     """For each row, the positions of the group's newest commit and of the sample, as JSON."""
+    log = lag_json.text(f"{commits_topic}/")[:-1]
     samples = [request.state.sample_position for request in lags.rows.requests]
     positions = [(sample and f"{lag_json.text(sample[0])}:{sample[1]}") or "" for sample in samples]
     # Fields are in the order of their names.
-    first = [sample is not None and sample[0] < f"{OFFSETS_TOPIC}/" for sample in samples]
+    first = [sample is not None and sample[0] < f"{commits_topic}/" for sample in samples]
     pairs = list(zip(positions, first, strict=True))
     before = [f"{position}," if is_first else "" for position, is_first in pairs]
     after = ["" if is_first or not position else f",{position}" for position, is_first in pairs]
     texts = joined(
         "{",
         _by_row(lags, before),
-        f'"{OFFSETS_TOPIC}/',
+        log,
         lag_json.numbers(lags.newest_source),
         '":',
         lag_json.numbers(lags.newest_position),

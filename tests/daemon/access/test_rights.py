@@ -50,6 +50,14 @@ def test_a_daemon_that_observes_some_topics_needs_rights_on_these_and_on_the_off
     assert "READ on topic *" not in found
 
 
+def test_where_commits_are_polled_nobody_needs_the_offsets_topic():
+    daemon = labels(daemon_rights(Topics(), observed=["orders"], polled=True))
+    pipeline = labels(pipeline_rights(Topics(), polled=True))
+    assert [label for label in (*daemon, *pipeline) if "__consumer_offsets" in label] == []
+    assert "READ on topic levelwind.commits" in pipeline
+    assert "DESCRIBE on group *" in daemon
+
+
 def test_the_pipeline_writes_no_assignments_and_no_announcements():
     written = {
         right.name for right in pipeline_rights(Topics()) if right.operation is Operation.WRITE

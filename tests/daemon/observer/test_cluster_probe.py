@@ -5,9 +5,9 @@ from types import SimpleNamespace
 from confluent_kafka import KafkaError, KafkaException, Uuid
 
 from levelwind.assignors.protocol.records import BrokerRecord, TopicRecord
+from levelwind.assignors.protocol.topics import OFFSETS_TOPIC
 from levelwind.daemon.kafka.clients import CALLS_AHEAD, PARTITIONS_PER_REQUEST
 from levelwind.daemon.observer.cluster_probe import (
-    OFFSETS_TOPIC,
     _to_describe,
     _topic,
     begins_due,

@@ -6,9 +6,8 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from levelwind.assignors.protocol.topics import Topics
+from levelwind.assignors.protocol.topics import OFFSETS_TOPIC, Topics
 from levelwind.daemon.observer import held_commits
-from levelwind.daemon.observer.cluster_probe import OFFSETS_TOPIC
 from levelwind.daemon.observer.cluster_state import UNKNOWN
 from levelwind.daemon.observer.held_commits import (
     HELD_SECONDS,

@@ -5,7 +5,7 @@ import signal
 import pytest
 
 from levelwind.assignors.handover.timers import Timers
-from levelwind.daemon.observer.cluster_probe import OFFSETS_TOPIC
+from levelwind.assignors.protocol.topics import OFFSETS_TOPIC
 from levelwind.daemon.proxy.group_link import CLIENT_ID
 from levelwind.deploy.cluster import Cluster
 from levelwind_testing.kafka.reassignment import lead_again

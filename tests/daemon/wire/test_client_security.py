@@ -36,7 +36,7 @@ def test_sasl_needs_a_known_mechanism_a_name_and_a_password_and_shows_no_secret(
     ("settings", "message"),
     [
         ({"security.protocol": "quic"}, "kafka.security.protocol"),
-        ({"security.protocol": "sasl_ssl"}, "does not know GSSAPI"),
+        ({"security.protocol": "sasl_ssl"}, "do not know GSSAPI"),
         (
             {"security.protocol": "sasl_ssl", **SASL, "sasl.password": ""},
             "kafka.sasl.password: is missing",

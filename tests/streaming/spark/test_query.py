@@ -13,8 +13,8 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from pyspark.sql import SparkSession
 
 from levelwind.assignors.protocol.records import MemberAssignment, Tombstone
+from levelwind.assignors.protocol.topics import OFFSETS_TOPIC as OFFSETS
 from levelwind.deploy.cluster import Cluster
-from levelwind.streaming.decoding.offsets_topic import TOPIC as OFFSETS
 from levelwind.streaming.errors import ClusterUnreachable, TopicMissing
 from levelwind.streaming.spark import cluster_metadata, query
 from levelwind.streaming.spark.settings import PipelineSettings

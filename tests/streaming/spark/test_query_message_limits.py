@@ -23,9 +23,9 @@ from levelwind.assignors.protocol.records import (
     Tombstone,
     encode_key,
 )
+from levelwind.assignors.protocol.topics import OFFSETS_TOPIC as OFFSETS
 from levelwind.daemon.kafka.repeated_records import RepeatedRecords
 from levelwind.deploy.cluster import Cluster
-from levelwind.streaming.decoding.offsets_topic import TOPIC as OFFSETS
 from levelwind.streaming.spark.failure_diagnosis import diagnose
 from levelwind.streaming.spark.settings import PipelineSettings
 from levelwind_testing import records

@@ -12,10 +12,10 @@ import pytest
 from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
+from levelwind.assignors.protocol.topics import OFFSETS_TOPIC as OFFSETS
 from levelwind.daemon.cli.main import main
 from levelwind.deploy.cluster import Cluster
 from levelwind.streaming.decoding import ingest
-from levelwind.streaming.decoding.offsets_topic import TOPIC as OFFSETS
 from levelwind.streaming.spark import query as pipeline
 from levelwind.streaming.spark.progress import NothingToRead
 from levelwind.streaming.spark.settings import PipelineSettings

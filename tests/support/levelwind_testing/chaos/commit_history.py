@@ -6,11 +6,11 @@ from collections.abc import Collection
 
 from confluent_kafka import Consumer, Message, TopicPartition
 
+from levelwind.assignors.protocol.topics import OFFSETS_TOPIC
 from levelwind_testing.chaos.checker import CommitRecord
 from levelwind_testing.chaos.journal import Partition
 from levelwind_testing.waiting import wait_until
 
-OFFSETS_TOPIC = "__consumer_offsets"
 COMMIT_KEYS = (0, 1)
 """Versions of keys of offset commits."""
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 from confluent_kafka import Consumer, TopicPartition
 
+from levelwind.assignors.protocol.topics import OFFSETS_TOPIC
 from levelwind.daemon.wall_clock import now_ms
-from levelwind.streaming.decoding import offsets_topic
 from levelwind_testing.processes.offsets_writer import (
     FIRST_END,
     OFFSETS_PARTITIONS,
@@ -59,7 +59,7 @@ class CommitLoad:
         self.writer.producer.flush()
         reader = Consumer({"bootstrap.servers": self.writer.bootstrap, "group.id": "ends"})
         cut = tuple(
-            reader.get_watermark_offsets(TopicPartition(offsets_topic.TOPIC, number), timeout=30)[1]
+            reader.get_watermark_offsets(TopicPartition(OFFSETS_TOPIC, number), timeout=30)[1]
             for number in range(OFFSETS_PARTITIONS)
         )
         reader.close()

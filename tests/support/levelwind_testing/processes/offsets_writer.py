@@ -14,9 +14,8 @@ from levelwind.assignors.protocol.records import (
     TopicRecord,
     encode,
 )
-from levelwind.assignors.protocol.topics import Topics
+from levelwind.assignors.protocol.topics import OFFSETS_TOPIC, Topics
 from levelwind.daemon.wall_clock import now_ms
-from levelwind.streaming.decoding import offsets_topic
 from levelwind_testing.waiting import wait_until
 
 ID = "AAAAAAAAAAAAAAAAAAAAAQ"
@@ -160,9 +159,7 @@ class OffsetsWriter:
     ) -> None:
         while True:
             try:
-                self.producer.produce(
-                    offsets_topic.TOPIC, value, key, partition, on_delivery=on_delivery
-                )
+                self.producer.produce(OFFSETS_TOPIC, value, key, partition, on_delivery=on_delivery)
             except BufferError:
                 self.producer.poll(0.1)
             else:

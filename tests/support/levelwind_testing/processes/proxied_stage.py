@@ -25,9 +25,8 @@ from levelwind.assignors.protocol.records import (
     encode,
 )
 from levelwind.assignors.protocol.records.shards import planned_assignments
-from levelwind.assignors.protocol.topics import Topics, partition_for
+from levelwind.assignors.protocol.topics import OFFSETS_TOPIC, Topics, partition_for
 from levelwind.daemon.kafka.topic_reader import read_to_end
-from levelwind.daemon.observer.cluster_probe import OFFSETS_TOPIC
 from levelwind_testing.kafka.kafka_wire import offsets_partition
 from levelwind_testing.processes.daemon_process import DaemonProcess
 from levelwind_testing.processes.subscriber_process import SubscriberProcess, shared

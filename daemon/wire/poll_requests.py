@@ -1,0 +1,357 @@
+"""Requests for groups, their members and their committed offsets, in Kafka's bytes. Pure.
+
+Each is of a fixed version that brokers from 3.0 on take, and asks for many groups at once. Fields
+stand in the order of the protocol; `read` raises `WireError` for bytes that do not fit.
+Source: the message definitions of Apache Kafka; KIP-709 (offsets of many groups), KIP-848.
+"""
+
+# ruff: noqa: D102 - every request has the same three: body (its fields), read (its response's).
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
+
+from levelwind.assignors.protocol.kafka.types import (
+    Reader,
+    array,
+    compact_array,
+    compact_string,
+    string,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+NO_OFFSET = -1
+"""Committed offset of a partition without a commit."""
+
+PLAIN_PARTITION = struct.Struct(">iqiBhB")
+"""Number, offset, leader epoch, and of a commit without metadata and error: 1, 0, 0."""
+PLAIN_END = (1, 0, 0)
+
+
+class Broker(NamedTuple):
+    """Address of a broker."""
+
+    host: str
+    port: int
+
+
+class ListedGroup(NamedTuple):
+    """Group, as its coordinator lists it."""
+
+    name: str
+    protocol_type: str
+    """Empty for a group that only commits."""
+    state: str
+    type: str
+    """`classic`, `consumer`, `share`, `streams`; empty where the broker is older than these."""
+
+
+class ListedGroups(NamedTuple):
+    """The groups that one broker coordinates."""
+
+    error: int
+    groups: tuple[ListedGroup, ...]
+
+
+class FetchedGroup(NamedTuple):
+    """What one group has committed."""
+
+    name: str
+    error: int
+    topics: Mapping[str, bytes]
+    """By topic, its partitions as the broker wrote them: `committed_offsets` reads them."""
+
+
+class PolledMember(NamedTuple):
+    """Member of a classic group, with the bytes of the client's own protocol."""
+
+    id: str
+    instance_id: str | None
+    client_id: str
+    host: str
+    subscription: bytes
+    assignment: bytes
+
+
+class PolledGroup(NamedTuple):
+    """Classic group, as its coordinator describes it."""
+
+    error: int
+    name: str
+    state: str
+    protocol_type: str
+    protocol: str
+    members: tuple[PolledMember, ...]
+
+
+class PolledConsumer(NamedTuple):
+    """Member of a KIP-848 group."""
+
+    id: str
+    instance_id: str | None
+    rack: str | None
+    epoch: int
+    client_id: str
+    host: str
+    topics: tuple[str, ...]
+    """Names that it subscribes to, or those of its partitions where it subscribes by pattern."""
+    assigned: Mapping[bytes, tuple[int, ...]]
+    """Partitions by topic id."""
+
+
+class PolledConsumerGroup(NamedTuple):
+    """KIP-848 group, as its coordinator describes it."""
+
+    error: int
+    name: str
+    members: tuple[PolledConsumer, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class BrokersRequest:
+    """Question for the addresses of all brokers."""
+
+    KEY: ClassVar = 3
+    VERSION: ClassVar = 4
+
+    def body(self) -> bytes:
+        return array([]) + b"\0"  # no topics, and none are created
+
+    def read(self, fields: Reader) -> dict[int, Broker]:
+        fields.int32()  # throttle time
+
+        def broker() -> tuple[int, Broker]:
+            found = fields.int32(), Broker(fields.string(), fields.int32())
+            fields.nullable_string()  # rack
+            return found
+
+        return dict(fields.array(broker, min_bytes=12))
+
+
+@dataclass(frozen=True, slots=True)
+class ListGroupsRequest:
+    """Question for the groups that a broker coordinates.
+
+    `VERSION` is that with the groups' states; `typed` brokers tell the groups' types, too.
+    """
+
+    KEY: ClassVar = 16
+    FLEXIBLE: ClassVar = True
+    TYPED_VERSION: ClassVar = 5
+
+    typed: bool
+
+    @property
+    def VERSION(self) -> int:  # noqa: N802 - as the constants of the other requests
+        return self.TYPED_VERSION if self.typed else self.TYPED_VERSION - 1
+
+    def body(self) -> bytes:
+        nothing_left_out = b"\1"
+        return nothing_left_out * (2 if self.typed else 1) + b"\0"
+
+    def read(self, fields: Reader) -> ListedGroups:
+        fields.int32()  # throttle time
+        error = fields.int16()
+
+        def group() -> ListedGroup:
+            name, kind, state = (fields.string(compact=True) for _ in range(3))
+            found = ListedGroup(
+                name, kind, state, fields.string(compact=True).lower() if self.typed else ""
+            )
+            fields.tags()
+            return found
+
+        return ListedGroups(error, fields.array(group, compact=True, min_bytes=4))
+
+
+@dataclass(frozen=True, slots=True)
+class FetchOffsetsRequest:
+    """Question for all that some groups have committed, transactions that are open left out."""
+
+    KEY: ClassVar = 9
+    VERSION: ClassVar = 8
+    FLEXIBLE: ClassVar = True
+
+    groups: Sequence[str]
+    known: Mapping[str, Mapping[str, bytes]] = field(default_factory=dict)
+    """What was read last, by group and topic: the same bytes are not looked into again."""
+
+    def body(self) -> bytes:
+        of_all_topics = b"\0" + b"\0"
+        groups = [compact_string(group) + of_all_topics for group in self.groups]
+        return compact_array(groups) + b"\0" + b"\0"
+
+    def read(self, fields: Reader) -> tuple[FetchedGroup, ...]:
+        fields.int32()  # throttle time
+
+        def group() -> FetchedGroup:
+            name = fields.string(compact=True)
+            known = self.known.get(name, {})
+            topics = dict(fields.array(lambda: topic(known), compact=True, min_bytes=3))
+            error = fields.int16()
+            fields.tags()
+            return FetchedGroup(name, error, topics)
+
+        def topic(known: Mapping[str, bytes]) -> tuple[str, bytes]:
+            name = fields.string(compact=True)
+            raw = fields.same(known[name]) if name in known else None
+            found = _partitions(fields) if raw is None else raw
+            fields.tags()
+            return name, found
+
+        return fields.array(group, compact=True, min_bytes=5)
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeGroupsRequest:
+    """Question for the members of some classic groups."""
+
+    KEY: ClassVar = 15
+    VERSION: ClassVar = 4
+
+    groups: Sequence[str]
+
+    def body(self) -> bytes:
+        return array([string(group) for group in self.groups]) + b"\0"  # no authorized operations
+
+    def read(self, fields: Reader) -> tuple[PolledGroup, ...]:
+        fields.int32()  # throttle time
+
+        def member() -> PolledMember:
+            member_id, instance_id = fields.string(), fields.nullable_string()
+            return PolledMember(
+                member_id,
+                instance_id,
+                fields.string(),
+                fields.string(),
+                fields.nullable_bytes() or b"",
+                fields.nullable_bytes() or b"",
+            )
+
+        def group() -> PolledGroup:
+            error = fields.int16()
+            name, state, kind, protocol = (fields.string() for _ in range(4))
+            members = fields.array(member, min_bytes=16)
+            fields.int32()  # authorized operations
+            return PolledGroup(error, name, state, kind, protocol, members)
+
+        return fields.array(group, min_bytes=18)
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeConsumerGroupsRequest:
+    """Question for the members of some KIP-848 groups."""
+
+    KEY: ClassVar = 69
+    VERSION: ClassVar = 0
+    FLEXIBLE: ClassVar = True
+
+    groups: Sequence[str]
+
+    def body(self) -> bytes:
+        return compact_array([*map(compact_string, self.groups)]) + b"\0" + b"\0"
+
+    def read(self, fields: Reader) -> tuple[PolledConsumerGroup, ...]:
+        fields.int32()  # throttle time
+
+        def group() -> PolledConsumerGroup:
+            error = fields.int16()
+            fields.nullable_string(compact=True)  # error message
+            name = fields.string(compact=True)
+            fields.string(compact=True)  # state
+            for _ in ("group epoch", "assignment epoch"):
+                fields.int32()
+            fields.string(compact=True)  # assignor
+            members = fields.array(lambda: _consumer(fields), compact=True, min_bytes=16)
+            fields.int32()  # authorized operations
+            fields.tags()
+            return PolledConsumerGroup(error, name, members)
+
+        return fields.array(group, compact=True, min_bytes=16)
+
+
+def committed_offsets(raw: bytes) -> dict[int, tuple[int, int]]:
+    """Offset and leader epoch by partition, of a topic's partitions as a broker wrote them.
+
+    A partition without a commit, or whose offset cannot be told, is left out.
+    """
+    reader = Reader(raw)
+    count = reader.uvarint() - 1
+    found: dict[int, tuple[int, int]] = {}
+    if reader.left == count * PLAIN_PARTITION.size:  # none is shorter, so each has this size
+        plain = PLAIN_PARTITION.iter_unpack(raw[len(raw) - reader.left :])
+        return {
+            number: (offset, epoch)
+            for number, offset, epoch, _, error, _ in plain
+            if not error and offset > NO_OFFSET
+        }
+    for _ in range(count):
+        number, offset, epoch, error = _partition(reader)
+        if not error and offset > NO_OFFSET:
+            found[number] = (offset, epoch)
+    return found
+
+
+def _partitions(fields: Reader) -> bytes:
+    """The bytes of a topic's partitions, with their number before them."""
+    ahead = fields.ahead()
+    count = ahead.uvarint() - 1
+    size = count * PLAIN_PARTITION.size
+    if 0 <= size <= ahead.left and _all_plain(ahead.ahead().take(size)):
+        return fields.take(fields.left - ahead.left + size)
+    for _ in range(count):
+        _partition(ahead)
+    return fields.take(fields.left - ahead.left)
+
+
+def _all_plain(raw: bytes) -> bool:
+    return all(tuple(end) == PLAIN_END for _, _, _, *end in PLAIN_PARTITION.iter_unpack(raw))
+
+
+def _partition(fields: Reader) -> tuple[int, int, int, int]:
+    number, offset, epoch = fields.int32(), fields.int64(), fields.int32()
+    fields.nullable_string(compact=True)  # metadata
+    error = fields.int16()
+    fields.tags()
+    return number, offset, epoch, error
+
+
+def _consumer(fields: Reader) -> PolledConsumer:
+    member_id, instance_id = fields.string(compact=True), fields.nullable_string(compact=True)
+    rack = fields.nullable_string(compact=True)
+    epoch = fields.int32()
+    client_id, host = fields.string(compact=True), fields.string(compact=True)
+    subscribed = fields.array(lambda: fields.string(compact=True), compact=True)
+    pattern = fields.nullable_string(compact=True)
+    assigned = _assignment(fields)
+    _assignment(fields)  # the target
+    fields.tags()
+    names = (name for name, _, _ in assigned)
+    return PolledConsumer(
+        member_id,
+        instance_id,
+        rack,
+        epoch,
+        client_id,
+        host,
+        tuple(sorted({*subscribed, *names})) if pattern else subscribed,
+        {topic_id: partitions for _, topic_id, partitions in assigned},
+    )
+
+
+def _assignment(fields: Reader) -> tuple[tuple[str, bytes, tuple[int, ...]], ...]:
+    """Name, id and partitions of each topic."""
+
+    def topic() -> tuple[str, bytes, tuple[int, ...]]:
+        topic_id, name = fields.uuid(), fields.string(compact=True)
+        partitions = fields.array(fields.int32, compact=True, min_bytes=4)
+        fields.tags()
+        return name, topic_id, partitions
+
+    found = fields.array(topic, compact=True, min_bytes=19)
+    fields.tags()
+    return found

@@ -1,0 +1,75 @@
+"""The topic of polled commits on real brokers: read again, written by one daemon alone."""
+
+from contextlib import closing
+from random import Random
+
+import pytest
+
+from levelwind.assignors.protocol.topics import Topics
+from levelwind.daemon.errors import FencedError
+from levelwind.daemon.kafka.topic_setup import ensure_topics
+from levelwind.daemon.kafka.topic_specs import TopicSettings
+from levelwind.daemon.polling.commits_topic import CommitsTopic
+from levelwind.daemon.polling.polled_records import commit_key, commit_value, group_records
+from levelwind.daemon.telemetry.unwritten_records import UnwrittenRecords
+from levelwind.daemon.wire.poll_requests import PolledGroup, PolledMember
+from levelwind_testing.waiting import wait_until
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture
+def topics(client_config, fresh, log):
+    topics = Topics(fresh("lw") + ".")
+    ensure_topics(client_config, topics, TopicSettings(), log, polled=True)
+    return topics
+
+
+@pytest.fixture
+def opened(client_config, topics, log):
+    """Makes the topic as a daemon has it."""
+
+    def open_topic():
+        return CommitsTopic(
+            client_config, topics, TopicSettings().partitions, UnwrittenRecords(log), log
+        )
+
+    return open_topic
+
+
+def members_of(group, size):
+    member = PolledMember(
+        "m", None, "c", "/h", Random(1).randbytes(size), b""
+    )  # nothing to compress
+    return group_records(PolledGroup(0, group, "Stable", "consumer", "range", (member,)))
+
+
+def test_what_was_written_is_read_again_by_the_next_daemon_which_ends_the_former(opened):
+    commits = {commit_key("g", "t", number): commit_value(7, 0, 1) for number in range(3)}
+    with closing(opened()) as first, closing(opened()) as second:
+        first.begin()
+        first.write(commits)
+        second.begin()
+        assert dict(second.read()) == commits
+        with pytest.raises(FencedError):
+            first.write(commits)
+        second.write({commit_key("g", "t", 0): None})
+        wait_until(
+            "the tombstone",
+            lambda: dict(second.read()) == commits | {commit_key("g", "t", 0): None},
+        )
+
+
+def test_a_record_that_has_no_room_costs_itself_alone(opened, topics, log):
+    small, large = members_of("small", 10), members_of("large", 9 * 2**20)
+    with closing(opened()) as topic:
+        topic.begin()
+        topic.write(small | large | {commit_key("large", "t", 0): commit_value(7, 0, 1)})
+        assert {key: value for key, value in topic.read() if value} == small | {
+            commit_key("large", "t", 0): commit_value(7, 0, 1)
+        }
+        (refused,) = log.of("record.unwritten")
+        assert (refused["topic"], refused["key"]) == (topics.commits, ["members", "large"])
+        topic.write(members_of("large", 10))
+        topic.write(large)
+        assert len(log.of("record.unwritten")) == 2
