@@ -112,7 +112,7 @@ deploy-check: $(PACKAGES) ## lint and render what deploy has for Docker, Kuberne
 .PHONY: docs
 docs: $(PACKAGES) ## write the pages of docs/ that are generated from the code
 	@$(BIN)/python -m levelwind.daemon.config.reference > docs/configuration.md
-	@PYTHONPATH=tests/support $(BIN)/python -m levelwind_testing.testing_page docs/testing.md
+	@PYTHONPATH=tests/support $(BIN)/python -m levelwind_testing.generated_pages
 
 .PHONY: pictures
 pictures: $(PACKAGES) $(BROWSER) ## take the pictures of docs/page.md anew
