@@ -96,7 +96,7 @@ dist: $(PACKAGES) ## build what a Spark cluster is sent: packages, libraries and
 	@$(BIN)/python -m levelwind.deploy dist
 
 .PHONY: release release-check corpus
-release: $(RUNTIME) ## build what is published: the wheel, the sdist and the jar for brokers, in dist
+release: $(RUNTIME) site ## build what is published: the wheel, the sdist, the jar for brokers and the site, in dist
 	@$(BIN)/python -m levelwind.deploy release
 
 release-check: $(RUNTIME) ## install the wheel and the sdist into environments of their own, and run the demo from there
@@ -108,6 +108,10 @@ corpus: $(PACKAGES) ## write what the release at HEAD promises to the next, once
 .PHONY: deploy-check
 deploy-check: $(PACKAGES) ## lint and render what deploy has for Docker, Kubernetes and systemd by those tools; needs Go
 	@$(BIN)/pytest tests/deploy/tools/check_*.py
+
+.PHONY: site
+site: $(PACKAGES) ## build the site of the documents in dist/site; a link that leads nowhere is an error
+	@$(BIN)/python -m sphinx -q -W --keep-going docs dist/site
 
 .PHONY: docs
 docs: $(PACKAGES) ## write the pages of docs/ that are generated from the code
