@@ -34,11 +34,16 @@ def _expression(pattern: str) -> re.Pattern[str]:
     return re.compile("".join(parts.get(char) or re.escape(char) for char in pattern), re.DOTALL)
 
 
+def fits(pattern: str, group: str) -> bool:
+    """Whether a group has the name that a pattern, or a plain name, stands for."""
+    return bool(_expression(pattern).fullmatch(group))
+
+
 def table_of(tables: Mapping[str, Section], group: str) -> str | None:
     """Return the name of the table that holds for a group; None without one."""
     if group in tables:
         return group
-    fitting = [name for name in tables if is_pattern(name) and _expression(name).fullmatch(group)]
+    fitting = [name for name in tables if is_pattern(name) and fits(name, group)]
     return min(fitting, key=lambda name: (-_literal(name), name), default=None)
 
 

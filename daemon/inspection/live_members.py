@@ -73,7 +73,7 @@ async def _describe(
                 address = await find_coordinator(bootstrap, group, security, CLIENT_ID)
                 if address not in connections:
                     connections[address] = await open_connection(*address, security, CLIENT_ID)
-                members = await _members(connections[address], group)
+                members = await members_of(connections[address], group)
             except (ConnectionFailedError, WireError, TimeoutError) as error:
                 failures.append(f"{group}: {error}")
                 continue
@@ -84,7 +84,12 @@ async def _describe(
     return described, failures
 
 
-async def _members(connection: BrokerConnection, group: str) -> tuple[DescribedMember, ...]:
+async def members_of(connection: BrokerConnection, group: str) -> tuple[DescribedMember, ...]:
+    """Return the members of a group as its coordinator describes them.
+
+    Raises:
+        ConnectionFailedError: the coordinator refuses, or the connection ended.
+    """
     if DescribeConsumerGroupRequest.KEY in connection.versions:
         newer = await connection.ask(DescribeConsumerGroupRequest(group))
         if newer.error == NO_ERROR:

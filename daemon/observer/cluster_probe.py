@@ -81,7 +81,7 @@ class Offsets:
 
 def probe_cluster(
     client: AdminClient,
-    selection: Selection,
+    selection: Selection | frozenset[str],
     previous: ClusterState,
     at: int,
     timeout: float,
@@ -95,7 +95,7 @@ def probe_cluster(
 
     Args:
         client: the admin client.
-        selection: the topics to observe.
+        selection: the topics to observe, or their names.
         previous: the last published state. Its topics are asked for by name, so that a deleted
             topic differs from one that the observer may not see.
         at: the time of the probe, milliseconds since the epoch.
@@ -242,7 +242,7 @@ def _listed(
 
 def _to_describe(
     listed: Mapping[str, Any],
-    selection: Selection,
+    selection: Selection | frozenset[str],
     previous: ClusterState,
     *,
     full: bool,

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol, TypeAlias
 
 from levelwind.assignors.clients.group_join import Joiner
+from levelwind.assignors.protocol.kafka.consumer_protocol import ConsumerSubscription
 from levelwind.assignors.protocol.kafka.types import (
     Reader,
     array,
@@ -87,6 +88,10 @@ class DescribedMember(NamedTuple):
     instance_id: str | None
     client_id: str
     host: str = ""
+    rack: str | None = None
+    """Its `client.rack`; None where it has none or does not write it."""
+    topics: tuple[str, ...] | None = None
+    """Topics that it subscribes to; None where that cannot be read."""
 
 
 class DescribedGroup(NamedTuple):
@@ -237,9 +242,9 @@ class DescribeGroupRequest:
             found = DescribedMember(
                 fields.string(), fields.nullable_string(), fields.string(), fields.string()
             )
-            fields.nullable_bytes()  # subscription
+            subscription = fields.nullable_bytes()
             fields.nullable_bytes()  # assignment
-            return found
+            return _subscribed(found, subscription) if protocol_type == CONSUMER else found
 
         members = fields.array(member, min_bytes=16)
         fields.int32()  # authorized operations
@@ -278,16 +283,17 @@ class DescribeConsumerGroupRequest:
     @staticmethod
     def _member(fields: Reader) -> DescribedMember:
         member_id, instance_id = fields.string(compact=True), fields.nullable_string(compact=True)
-        fields.nullable_string(compact=True)  # rack
+        rack = fields.nullable_string(compact=True)
         fields.int32()  # member epoch
         client_id, host = fields.string(compact=True), fields.string(compact=True)
-        fields.array(lambda: fields.string(compact=True), compact=True)  # topics
-        fields.nullable_string(compact=True)  # pattern
+        topics = fields.array(lambda: fields.string(compact=True), compact=True)
+        pattern = fields.nullable_string(compact=True)
         for _ in ("assignment", "target assignment"):
             fields.array(lambda: _skip_partitions(fields), compact=True, min_bytes=19)
             fields.tags()
         fields.tags()
-        return DescribedMember(member_id, instance_id, client_id, host)
+        known = topics if topics and not pattern else None
+        return DescribedMember(member_id, instance_id, client_id, host, rack or None, known)
 
 
 @dataclass(frozen=True, slots=True)
@@ -440,6 +446,15 @@ def response_fields(request: Request, fields: Reader) -> Reader:
     if getattr(request, "FLEXIBLE", False):
         fields.tags()
     return fields
+
+
+def _subscribed(member: DescribedMember, raw: bytes | None) -> DescribedMember:
+    """The member with what its subscription says; a subscription that is torn says nothing."""
+    try:
+        subscription = ConsumerSubscription.decode(raw or b"")
+    except WireError:
+        return member
+    return member._replace(rack=subscription.rack or None, topics=tuple(subscription.topics))
 
 
 def _skip_partitions(fields: Reader) -> None:

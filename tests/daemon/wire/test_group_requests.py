@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from levelwind.assignors.clients.group_join import Joiner
+from levelwind.assignors.protocol.kafka.consumer_protocol import ConsumerSubscription
 from levelwind.assignors.protocol.kafka.types import (
     Reader,
     array,
@@ -15,6 +16,7 @@ from levelwind.assignors.protocol.kafka.types import (
     int32,
     nullable_bytes,
     string,
+    uvarint,
 )
 from levelwind.assignors.protocol.partition_ranges import WireError
 from levelwind.daemon.wire import group_requests as kafka
@@ -73,6 +75,51 @@ def test_a_flexible_request_has_tags_in_its_header_and_its_response():
     request = kafka.DescribeConsumerGroupRequest("g")
     fields = kafka.response_fields(request, Reader(b"\0" + int32(0) + b"\2" + int16(69)))
     assert request.read(fields).error == kafka.GROUP_ID_NOT_FOUND
+
+
+def described(protocol_type, subscription):
+    """The member of a classic group with these bytes for its subscription."""
+    member = string("m-1") + int16(-1) + string("app") + string("/10.0.0.1")
+    member += nullable_bytes(subscription) + nullable_bytes(b"")
+    group = int16(0) + string("g") + string("Stable") + string(protocol_type) + string("range")
+    raw = int32(0) + array([group + array([member]) + int32(0)])
+    (found,) = kafka.DescribeGroupRequest("g").read(Reader(raw)).members
+    return found
+
+
+def test_a_member_of_a_classic_group_has_the_rack_and_the_topics_of_its_subscription():
+    subscription = ConsumerSubscription(topics=("orders", "paid"), rack="a")
+    found = described("consumer", subscription.encode())
+    assert (found.rack, found.topics) == ("a", ("orders", "paid"))
+    assert described("consumer", subscription.encode(1)).rack is None
+
+
+@pytest.mark.parametrize("raw", [None, b"", b"\0\3\0\0"])
+def test_a_torn_subscription_leaves_the_member_and_its_rack_unknown(raw):
+    assert described("consumer", raw) == ("m-1", None, "app", "/10.0.0.1", None, None)
+
+
+def test_the_bytes_of_another_type_of_protocol_are_no_subscription():
+    subscription = ConsumerSubscription(topics=("orders",), rack="a")
+    assert described("connect", subscription.encode()).topics is None
+
+
+def compact(text):
+    return b"\0" if text is None else uvarint(len(text) + 1) + text.encode()
+
+
+@pytest.mark.parametrize(
+    ("rack", "pattern", "expected"),
+    [("a", None, ("a", ("orders",))), ("", None, (None, ("orders",))), (None, "^o", (None, None))],
+)
+def test_a_member_of_kip_848_has_its_rack_and_the_topics_that_it_names(rack, pattern, expected):
+    member = compact("m-1") + compact(None) + compact(rack) + int32(3) + compact("app")
+    member += compact("/10.0.0.1") + b"\2" + compact("orders") + compact(pattern)
+    member += b"\1\0" + b"\1\0" + b"\0"  # assignment, target assignment, tags
+    group = int16(0) + compact(None) + compact("g") + compact("Stable") + int32(1) + int32(1)
+    raw = int32(0) + b"\2" + group + compact("uniform") + b"\2" + member
+    (found,) = kafka.DescribeConsumerGroupRequest("g").read(Reader(raw)).members
+    assert (found.rack, found.topics) == expected
 
 
 @pytest.mark.parametrize("request_", REQUESTS, ids=lambda each: type(each).__name__)
