@@ -209,6 +209,29 @@ def operator_rights(topics: Topics) -> list[Right]:
     ]
 
 
+def assessment_rights(observed: Iterable[str] = (EVERY,)) -> list[Right]:
+    """Return the rights of the principal of `levelwind assess`; without some it shows less.
+
+    Args:
+        observed: names of the topics that it looks at; one that ends with `*` is a prefix, `*`
+            alone stands for every topic.
+    """
+    return [
+        *(
+            _on(name, Resource.TOPIC, Operation.DESCRIBE, "reads layouts and ends")
+            for name in observed
+        ),
+        _on(EVERY, Resource.GROUP, Operation.DESCRIBE, "reads members and commits"),
+        _on("", Resource.CLUSTER, Operation.DESCRIBE, "sees all groups, and the sizes of logs"),
+        _on(
+            "",
+            Resource.CLUSTER,
+            Operation.DESCRIBE_CONFIGS,
+            "reads where consumers may fetch, and when commits expire",
+        ),
+    ]
+
+
 def _reader_group(topics: Topics) -> Right:
     why = "has a consumer of levelwind's topics that names a group"
     return _on(f"{topics.prefix}reader", Resource.GROUP, Operation.DESCRIBE, why)

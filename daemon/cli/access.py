@@ -14,7 +14,7 @@ from levelwind.daemon.console import echo
 if TYPE_CHECKING:
     from pathlib import Path
 
-ROLES = ("daemon", "pipeline", "consumer", "subscriber", "operator")
+ROLES = ("daemon", "pipeline", "consumer", "subscriber", "operator", "assess")
 
 
 @click.command(short_help="Print the ACLs that each role needs.")
@@ -25,7 +25,8 @@ ROLES = ("daemon", "pipeline", "consumer", "subscriber", "operator")
     show_default=True,
     help="Whose rights: daemon (with a pipeline that is its child and uses the same user); "
     "pipeline (one with a user of its own); consumer (ManagedConsumer); subscriber "
-    "(PublishedAssignor); operator (the commands that show groups and act on them).",
+    "(PublishedAssignor); operator (the commands that show groups and act on them); assess "
+    "(`levelwind assess`).",
 )
 @click.option(
     "--principal",
@@ -39,8 +40,8 @@ ROLES = ("daemon", "pipeline", "consumer", "subscriber", "operator")
     "names",
     multiple=True,
     metavar="NAME",
-    help="A topic that the daemon observes or the consumer reads; NAME* is a prefix. May be "
-    "repeated; by default the daemon observes all.",
+    help="A topic that the daemon or `assess` observes, or the consumer reads; NAME* is a prefix. "
+    "May be repeated; by default all are observed.",
 )
 @click.option(
     "--fencing",
@@ -82,6 +83,8 @@ def acls(
             found = rights.consumer_rights(settings.topics, group or "", names, fencing=fencing)
         case "subscriber":
             found = rights.subscriber_rights(settings.topics, group or "", names)
+        case "assess":
+            found = rights.assessment_rights(names or (rights.EVERY,))
         case _:
             found = rights.operator_rights(settings.topics)
     if form == "json":

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import sys
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 import click
 
-from levelwind.daemon.cli.options import format_option, read_settings, with_settings
+from levelwind.daemon.cli.options import Duration, format_option, read_settings, with_settings
 from levelwind.daemon.console import echo
 from levelwind.daemon.errors import NotFoundError
 from levelwind.daemon.wall_clock import now_ms
@@ -15,6 +17,8 @@ from levelwind.daemon.wall_clock import now_ms
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from levelwind.daemon.assessment.assessment import Assessment
 
 Command = TypeVar("Command", bound="Callable[..., Any]")
 
@@ -176,3 +180,75 @@ def record(
         raise NotFoundError(
             f"{settings.topics.lag} holds no lag{f' of group {group!r}' if group else ''}"
         )
+
+
+@click.command(short_help="Assess a cluster as it is, read only.")
+@click.option(
+    "--for",
+    "seconds",
+    type=Duration(),
+    default="60s",
+    show_default=True,
+    metavar="TIME",
+    help="Time to observe, as in 90s, 5m or 1h; 0: one sample, without rates.",
+)
+@click.option(
+    "--group",
+    "patterns",
+    multiple=True,
+    metavar="PATTERN",
+    help="Assess the groups that fit, with * for any characters and ? for one; may be repeated.",
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "json", "html"]),
+    default="text",
+    show_default=True,
+    help="Format of the page; json is one object, html one file that needs no other.",
+)
+@with_settings
+def assess(
+    seconds: float,
+    patterns: tuple[str, ...],
+    form: str,
+    config: Path | None,
+    bootstrap: str | None,
+    pairs: tuple[str, ...],
+) -> None:
+    """Say what each group would gain, what is at risk, and what following would need.
+
+    Nothing is written and no group is joined: it needs neither levelwind's topics nor a daemon,
+    only the rights of `levelwind acls --role assess`. On a terminal the first page comes after ten
+    seconds, and the last one at the end, or on Ctrl-C.
+    """
+    from levelwind.daemon.assessment.observing import observe  # noqa: PLC0415 - see the package
+    from levelwind.daemon.assessment.pages.html_page import html_page  # noqa: PLC0415 - see the package
+    from levelwind.daemon.assessment.pages.text_page import print_assessment  # noqa: PLC0415 - see the package
+    from levelwind.daemon.console import status  # noqa: PLC0415 - see the package
+    from levelwind.daemon.shutdown import stop_on_signals  # noqa: PLC0415 - see the package
+
+    settings = read_settings(config, bootstrap, pairs)
+    with stop_on_signals() as stop, ExitStack() as shown:
+        stop.polled = True  # Ctrl-C ends the observation
+        progress = shown.enter_context(status("asking the brokers"))
+
+        def show_first(assessment: Assessment) -> None:
+            shown.close()  # the spinner
+            print_assessment(assessment)
+            echo("\nThe page is made again at the end, or on Ctrl-C.\n", err=True)
+
+        assessment = observe(
+            settings,
+            patterns,
+            seconds,
+            stop,
+            on_progress=progress,
+            on_first=show_first if form == "text" and sys.stdout.isatty() else None,
+        )
+    if form == "json":
+        click.echo(json.dumps(assessment.as_json(), sort_keys=True))
+    elif form == "html":
+        click.echo(html_page(assessment), nl=False)
+    else:
+        print_assessment(assessment)

@@ -38,6 +38,7 @@ COMMANDS: Mapping[str, LazyCommand] = {
     "pipeline": LazyCommand("run", "pipeline", "Run the pipeline without the daemon."),
     "demo": LazyCommand("run", "demo", "Run a demo on this machine."),
     "cluster": LazyCommand("run", "cluster", "Run Kafka brokers on this machine."),
+    "assess": LazyCommand("inspect", "assess", "Assess a cluster as it is, read only."),
     "groups": LazyCommand("inspect", "groups", "List the groups."),
     "describe": LazyCommand("inspect", "describe", "Show one group."),
     "rebalance": LazyCommand("inspect", "rebalance", "Request a new plan for a group."),

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import click
 
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from levelwind.daemon.config.settings import Settings
 
 _Command = TypeVar("_Command", bound="Callable[..., Any]")
+
+DECIMAL = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 
 
 def with_settings(command: _Command) -> _Command:
@@ -40,6 +43,26 @@ def with_settings(command: _Command) -> _Command:
     ):
         command = option(command)
     return command
+
+
+class Duration(click.ParamType[float]):
+    """A time as in 90, 90s, 5m or 1h, in seconds."""
+
+    name = "duration"
+    UNITS: ClassVar = {"s": 1.0, "m": 60.0, "h": 3600.0}
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Read the time."""
+        if isinstance(value, float):
+            return value
+        text = str(value).strip()
+        unit = self.UNITS.get(text[-1:])
+        digits = text if unit is None else text[:-1]
+        if not DECIMAL.fullmatch(digits):
+            self.fail(f"{value!r} is no time such as 90s, 5m or 1h", param, ctx)
+        return float(digits) * (unit or 1.0)
 
 
 def format_option(command: _Command) -> _Command:

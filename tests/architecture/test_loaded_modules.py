@@ -59,6 +59,8 @@ def modules_of(package):
         ("levelwind.daemon.control", HEAVY),
         ("levelwind.daemon.cli", COMMAND),
         ("levelwind.streaming.rules", LIBRARY),
+        # It is for machines on which nothing of the pipeline is installed.
+        ("levelwind.daemon.assessment", {"matplotlib", "pandas", "pyarrow", "pyspark"}),
         # Spark starts a process for each stateful operator, which imports this.
         ("levelwind.streaming.spark", {"pandas"}),
     ],

@@ -124,6 +124,6 @@ def test_a_consumers_rights_need_its_group_and_topics(role):
     assert "--operation Read --topic t --resource-pattern-type prefixed" in named.output
 
 
-@pytest.mark.parametrize("role", ["pipeline", "operator"])
+@pytest.mark.parametrize("role", ["pipeline", "operator", "assess"])
 def test_every_role_has_rights(role):
     assert "--add" in acls("--role", role).output

@@ -119,6 +119,7 @@ def rights() -> Iterator[str]:
         "consumer": role_rights.consumer_rights(topics, "a/b", ("orders",), fencing="none"),
         "subscriber": role_rights.subscriber_rights(topics, "a/b", ("orders",)),
         "operator": role_rights.operator_rights(topics),
+        "assess": role_rights.assessment_rights(),
     }
     assert by_role.keys() == set(ROLES)
     by_role["fenced consumer"] = role_rights.consumer_rights(

@@ -1,0 +1,96 @@
+"""Racks and subscriptions of members, which only the coordinators' own answers hold.
+
+confluent-kafka's descriptions have neither, so the coordinators are asked over the connections of
+the leader proxy. Where those do not know the security of the cluster, racks are not known.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from levelwind.assignors.protocol.partition_ranges import WireError
+from levelwind.daemon.assessment.observed_groups import MemberDetail
+from levelwind.daemon.errors import ConfigurationError
+from levelwind.daemon.inspection.live_members import members_of
+from levelwind.daemon.wire.broker_connection import ConnectionFailedError, open_connection
+from levelwind.daemon.wire.client_security import client_security
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from levelwind.daemon.wire.broker_connection import BrokerConnection
+    from levelwind.daemon.wire.client_security import ClientSecurity
+
+CLIENT_ID = "levelwind-assess"
+
+Details = dict[tuple[str, str], MemberDetail]
+"""What members subscribe to, by group and member id."""
+
+
+def read_details(
+    config: Mapping[str, str], coordinators: Mapping[str, tuple[str, int]], timeout: float
+) -> tuple[Details, str | None]:
+    """Ask the coordinators of some groups for the racks and subscriptions of their members.
+
+    Costs one connection to each coordinator, and at most two requests for each group, one after
+    the other.
+
+    Args:
+        config: settings of librdkafka.
+        coordinators: host and port of the coordinator of each group.
+        timeout: seconds for each answer.
+
+    Returns:
+        What is known, and why the rest is not; None: all is known.
+    """
+    if not coordinators:
+        return {}, None
+    try:
+        security = client_security(config)
+    except ConfigurationError as error:
+        return {}, f"the connections that could ask for them do not fit the settings: {error}"
+    return asyncio.run(_read(coordinators, security, timeout))
+
+
+async def _read(
+    coordinators: Mapping[str, tuple[str, int]], security: ClientSecurity, within: float
+) -> tuple[Details, str | None]:
+    found: Details = {}
+    reason: str | None = None
+    by_address: dict[tuple[str, int], list[str]] = {}
+    for group, address in coordinators.items():
+        by_address.setdefault(address, []).append(group)
+    answers = await asyncio.gather(
+        *(
+            _read_from(address, groups, security, within, found)
+            for address, groups in by_address.items()
+        )
+    )
+    for answer in answers:
+        reason = reason or answer
+    return found, reason
+
+
+async def _read_from(
+    address: tuple[str, int],
+    groups: list[str],
+    security: ClientSecurity,
+    within: float,
+    found: Details,
+) -> str | None:
+    """Ask one coordinator; return why it could not be asked for all."""
+    connection: BrokerConnection | None = None
+    try:
+        connection = await open_connection(*address, security, CLIENT_ID, within)
+        for group in groups:
+            async with asyncio.timeout(within):
+                members = await members_of(connection, group)
+            for member in members:
+                found[group, member.id] = MemberDetail(member.rack, member.topics)
+    except (ConnectionFailedError, WireError, TimeoutError) as error:
+        return f"{address[0]}:{address[1]}: {error or 'no answer'}"
+    finally:
+        if connection is not None:
+            connection.close()
+    return None
