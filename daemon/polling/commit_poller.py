@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from levelwind.daemon.errors import FencedError, LevelwindError
 from levelwind.daemon.polling.commit_mirror import CommitMirror
-from levelwind.daemon.polling.coordinators import Coordinators, Pace
+from levelwind.daemon.polling.coordinators import Coordinators, RequestPace
 from levelwind.daemon.polling.poll_round import PollRound
 from levelwind.daemon.polling.poll_schedule import PollSchedule
 from levelwind.daemon.telemetry.throttle import Outage, changes
@@ -78,7 +78,7 @@ class CommitPoller:
         self._coordinators = Coordinators(
             addresses(client_config["bootstrap.servers"]),
             client_security(client_config),
-            Pace(settings.requests_per_second),
+            RequestPace(settings.requests_per_second),
         )
         self._schedule = PollSchedule()
         self._mirror: CommitMirror | None = None

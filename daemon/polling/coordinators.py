@@ -29,7 +29,7 @@ ANSWER_SECONDS = 10.0
 
 
 @dataclass(slots=True)
-class Pace:
+class RequestPace:
     """Times of requests, with so many a second at most."""
 
     per_second: float
@@ -49,7 +49,7 @@ class Coordinators:
     """One connection to each broker."""
 
     def __init__(
-        self, bootstrap: Sequence[tuple[str, int]], security: ClientSecurity, pace: Pace
+        self, bootstrap: Sequence[tuple[str, int]], security: ClientSecurity, pace: RequestPace
     ) -> None:
         """Begin without any.
 

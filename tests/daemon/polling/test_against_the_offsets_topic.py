@@ -16,7 +16,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from levelwind.assignors.protocol.topics import OFFSETS_TOPIC
 from levelwind.daemon.polling.commit_mirror import CommitMirror
-from levelwind.daemon.polling.coordinators import Coordinators, Pace
+from levelwind.daemon.polling.coordinators import Coordinators, RequestPace
 from levelwind.daemon.polling.poll_round import PollRound
 from levelwind.daemon.polling.poll_schedule import QUIET_EVERY, PollSchedule
 from levelwind.daemon.wall_clock import now_ms
@@ -95,7 +95,7 @@ class Poller:
 
     def __init__(self, bootstrap):
         self._loop = asyncio.new_event_loop()
-        self._coordinators = Coordinators(addresses(bootstrap), ClientSecurity(), Pace(1000))
+        self._coordinators = Coordinators(addresses(bootstrap), ClientSecurity(), RequestPace(1000))
         self._schedule = PollSchedule()
         self.mirror = CommitMirror()
         self.written = []
