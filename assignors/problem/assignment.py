@@ -82,26 +82,17 @@ class Assignment:
     def held(cls, group: Group) -> "Assignment":
         """Present owners by the members' claims.
 
-        The highest generation wins; a partition claimed twice in the highest generation is
-        nobody's.
+        Of several claims of a partition only those that stand count (`Group.standing_claims`); if
+        more than one stands, the partition is nobody's.
         """
         owner = np.full(group.partition_count, NOBODY, dtype=np.int32)
         owner[group.claim_partition] = group.claim_member
         if np.array_equal(owner[group.claim_partition], group.claim_member):
             return cls(owner)  # no partition is claimed twice
-        generation = group.generation[group.claim_member]
-        order = np.lexsort((generation, group.claim_partition))
-        partition, generation, claimant = (
-            group.claim_partition[order],
-            generation[order],
-            group.claim_member[order],
-        )
-        # same[i]: claim i is of the same partition as claim i - 1.
-        same = np.zeros(len(order) + 1, dtype=np.bool_)
-        same[1:-1] = partition[1:] == partition[:-1]
-        last = ~same[1:]
-        tied = same[:-1] & (generation == np.roll(generation, 1))
-        owner[partition[last]] = np.where(tied[last], NOBODY, claimant[last])
+        stands = group.standing_claims()
+        partition = group.claim_partition[stands]
+        owner[partition] = group.claim_member[stands]
+        owner[np.bincount(partition, minlength=len(owner)) > 1] = NOBODY
         return cls(owner)
 
 

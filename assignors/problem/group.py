@@ -222,6 +222,22 @@ class Group:
         found = np.minimum(np.searchsorted(pairs, wanted), len(pairs) - 1)
         return np.asarray(pairs[found] == wanted)
 
+    def standing_claims(self) -> Bools:
+        """Whether each claim (C) stands against the other claims of its partition.
+
+        A member that does not read the topic gives the partition up in any case, so its claim
+        stands only where no reader has one. Of the claims that are left, those of the highest
+        generation stand; several of one generation all do.
+        """
+        partition, generation = self.claim_partition, self.generation[self.claim_member]
+        reads = self.reads(self.claim_member, self.partition_topic[partition])
+        claimed_by_reader = np.zeros(self.partition_count, dtype=np.bool_)
+        claimed_by_reader[partition[reads]] = True
+        stands = reads | ~claimed_by_reader[partition]
+        newest = np.full(self.partition_count, np.iinfo(np.int64).min)
+        np.maximum.at(newest, partition[stands], generation[stands])
+        return np.asarray(stands & (generation == newest[partition]))
+
     def has_reader(self) -> Bools:
         """Whether each dense partition (P) has a reader."""
         read = np.diff(self.reader_start) > 0

@@ -43,7 +43,7 @@ class Member:
     owned: Mapping[str, Sequence[int]] | None = None
     """Claimed partition numbers by topic; None if the member never had an assignment."""
     generation: int = -1
-    """Generation of the claims; -1 if unknown. Of two claims the higher generation wins."""
+    """Generation of the claims; -1 if unknown. Of two readers, the higher generation wins."""
     instance_id: str | None = None
     """Static identity (`group.instance.id`, KIP-345)."""
     priority: int = 2**31 - 1

@@ -19,7 +19,9 @@ def cooperative_sticky_strategy(group: Group) -> Assignment:
 
     Guarantees: the target is `sticky`'s. A member whose claim goes elsewhere finds the partition
     missing from its assignment and revokes it; in the next round the partition is free and goes to
-    its new owner. Of a double claim in the newest generation, every member revokes the partition.
+    its new owner. Of a double claim in the newest generation, every member revokes the partition;
+    but a claim by a member that no longer reads the topic takes nothing from a reader that claims
+    the partition, too.
     If anything is withheld, the strategy plans the next round as well; if that round would have to
     withhold again, its target becomes this round's, so that one further round settles the group.
     Ties: as `sticky`.
@@ -46,16 +48,13 @@ def withhold_claimed(group: Group, target: Ints) -> Assignment:
 
 
 def claimed_by_others(group: Group, target: Ints) -> Bools:
-    """Partitions that a member other than their target claims in the newest generation."""
-    newest = np.full(group.partition_count, np.iinfo(np.int64).min)
-    generation = group.generation[group.claim_member]
-    np.maximum.at(newest, group.claim_partition, generation)
-    counts = generation == newest[group.claim_partition]
+    """Partitions of which a member other than their target has a claim that stands."""
+    partition = group.claim_partition
     other = (
-        counts
-        & (group.claim_member != target[group.claim_partition])
-        & (target[group.claim_partition] >= 0)
+        group.standing_claims()
+        & (group.claim_member != target[partition])
+        & (target[partition] >= 0)
     )
     waits = np.zeros(group.partition_count, dtype=np.bool_)
-    waits[group.claim_partition[other]] = True
+    waits[partition[other]] = True
     return waits

@@ -13,7 +13,8 @@ import pytest
 from py4j.protocol import Py4JJavaError
 
 from levelwind.assignors.problem.assignment import Assignment
-from levelwind.assignors.problem.inputs import ProblemError
+from levelwind.assignors.problem.group import Group
+from levelwind.assignors.problem.inputs import Member, ProblemError, Topic
 from levelwind.assignors.problem.locality import rack_remote_at
 from levelwind.assignors.problem.score import counts, score
 from levelwind.assignors.problem.validity import violations
@@ -84,6 +85,21 @@ def test_sticky_is_nowhere_worse_than_kafka(kafka, seeds, equal, claims, note_in
         f"sticky, {'equal' if equal else 'unequal'} subscriptions, "
         f"{'with claims' if claims else 'from scratch'}: {tally}"
     )
+
+
+def test_an_owner_keeps_what_a_member_without_the_subscription_claims_as_in_kafka(kafka):
+    """Alone, such a claim withholds the partition for a round; beside an owner it does nothing."""
+    topics = {"t": Topic(partitions=2), "u": Topic(partitions=1)}
+    for generation in (4, 5, 6):
+        for claimed in ([0, 1], [1]):
+            members = [
+                Member(id="a", topics=["u"], owned={"t": [0], "u": [0]}, generation=5),
+                Member(id="b", topics=["t"], owned={"t": claimed}, generation=generation),
+            ]
+            group = Group.build(topics, members)
+            for name in ("sticky", "cooperative-sticky"):
+                ours = STRATEGIES[name](group).to_names(group)
+                assert ours == kafka.assign(name, topics, members), (name, generation, claimed)
 
 
 def test_server_range_is_exactly_the_coordinators_answer(coordinator, seeds):

@@ -13,7 +13,7 @@ from levelwind.assignors.problem.group import Group
 from levelwind.assignors.problem.inputs import ProblemError, Topic
 from levelwind.assignors.problem.validity import violations
 from levelwind.assignors.registry import STRATEGIES, strategy_named
-from levelwind_testing.groups.random_groups import problems
+from levelwind_testing.groups.random_groups import ProblemShape, problems
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
@@ -72,6 +72,76 @@ def test_nothing_moves_when_nothing_changed(name, problem):
     again = STRATEGIES[name](with_claims_of(problem, names).group)
     assert again.withheld is None
     assert again.owner.tolist() == target.tolist()
+
+
+def with_claims(problem, claims_of):
+    """The same problem, with what `claims_of` makes of each member's claims."""
+    return problem._replace(
+        members=[
+            member if member.owned is None else replace(member, owned=claims_of(member))
+            for member in problem.members
+        ]
+    )
+
+
+def claimed_by_a_reader(problem):
+    return {
+        (topic, partition)
+        for member in problem.members
+        for topic, partitions in (member.owned or {}).items()
+        if topic in member.topics
+        for partition in partitions
+    }
+
+
+def assert_same_answer(name, problem, other):
+    answer, same = STRATEGIES[name](problem.group), STRATEGIES[name](other.group)
+    assert answer.owner.tolist() == same.owner.tolist()
+    assert answer.target.tolist() == same.target.tolist()
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+@given(problem=problems(ProblemShape(equal=False, missing=False)))
+def test_a_claim_by_a_member_that_does_not_read_the_topic_takes_nothing_from_a_reader(
+    name, problem
+):
+    """Whatever its generation; alone it counts, since the member must give the partition up."""
+    taken = claimed_by_a_reader(problem)
+
+    def of_nobody_else(member):
+        return {
+            topic: [n for n in partitions if topic in member.topics or (topic, n) not in taken]
+            for topic, partitions in member.owned.items()
+        }
+
+    assert_same_answer(name, problem, with_claims(problem, of_nobody_else))
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+@given(problem=problems(ProblemShape(missing=False)))
+def test_a_claim_of_a_partition_that_no_longer_exists_changes_nothing(name, problem):
+    def with_gone(member):
+        beyond = {topic: [*member.owned.get(topic, ()), 9, 2**40] for topic in problem.topics}
+        return {**member.owned, **beyond, "gone": [0]}
+
+    assert_same_answer(name, problem, with_claims(problem, with_gone))
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+@given(problem=problems(ProblemShape(equal=True, missing=False)))
+def test_what_two_readers_claim_at_once_is_planned_as_nobodys(name, problem):
+    """Each partition that one of them claims is claimed by both, in one generation."""
+    topics = problem.members[0].topics
+    everything = {topic: list(range(problem.topics[topic].partitions)) for topic in topics}
+    twins = [
+        replace(member, owned=everything if number < 2 else {}, generation=7)
+        for number, member in enumerate(problem.members)
+    ]
+    unowned = [replace(member, owned={}) for member in twins]
+    if len(twins) > 1:
+        both = STRATEGIES[name](problem._replace(members=twins).group)
+        neither = STRATEGIES[name](problem._replace(members=unowned).group)
+        assert both.target.tolist() == neither.target.tolist()
 
 
 @given(problem=problems())

@@ -64,6 +64,12 @@ def test_a_double_claim_of_a_stale_generation_does_not_hurt_the_newest():
     assert held(*twins, newest) == {"a": {}, "b": {}, "c": {"t": [0]}}
 
 
+def test_a_claim_without_a_subscription_loses_to_a_readers_whatever_its_generation():
+    left = Member(id="a", topics=["u"], owned={"t": [0, 1]}, generation=6)
+    reader = Member(id="b", topics=["t"], owned={"t": [0]}, generation=5)
+    assert held(left, reader) == {"a": {"t": [1]}, "b": {"t": [0]}}
+
+
 @given(problem=problems())
 def test_held_is_the_rule_by_the_letter(problem):
     group = problem.group
@@ -71,6 +77,7 @@ def test_held_is_the_rule_by_the_letter(problem):
     for topic, about in problem.topics.items():
         for partition in range(about.partitions):
             claims = [m for m in problem.members if partition in (m.owned or {}).get(topic, ())]
+            claims = [m for m in claims if topic in m.topics] or claims
             newest = max((m.generation for m in claims), default=0)
             claims = [m.id for m in claims if m.generation == newest]
             if len(claims) == 1:
