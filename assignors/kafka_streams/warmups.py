@@ -4,19 +4,23 @@ Tasks run elsewhere until they are caught up where they belong.
 
 Guarantees: a task that is behind where it belongs, while another process is closer, runs on the
 closest one: where it ran, then where it is least behind, then where fewest tasks run. If that
-process was to have a standby of the task, the two are swapped, and the standby catches up where the
-task belongs; else a warm-up is built there, if the budget has one left. A task that is being
-restored where it ran continues there while no process is caught up. A standby likewise stays on a
-caught-up copy while it is built where it belongs. Each such copy is awaited: a probing rebalance is
-needed until there is none. The budget goes to the copies that are least behind, so that a warm-up
-once begun is finished.
+process was to have a standby of the task, the two are swapped. A task that is being restored where
+it ran continues there while no process is caught up. A standby that is behind, a swapped one too,
+stays on the closest copy that has no other role. So no caught-up copy is without a role while
+another copy of the task is behind in one.
+A copy that is not where it belongs is built there, as the swapped standby or as a warm-up, if the
+budget has one left; it is awaited, and a probing rebalance is needed until none is. The budget goes
+to active tasks first, then to the copies that are least behind, so that a warm-up once begun is
+finished.
 Ties: tasks in their order, processes by id.
 Cost: O(C log C) for C copies. Moves over budget rounds, and one more, if warm-ups catch up between
 two rounds.
 Source: KIP-441; the swap is Kafka's.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from levelwind.assignors.kafka_streams.application import NOBODY, UNKNOWN, Application, TaskCopy
 from levelwind.assignors.kafka_streams.standby_placement import rank
@@ -55,17 +59,26 @@ def next_step(
     builder = _StepBuilder(
         app, active.tolist(), [list(processes) for processes in standbys], settings.max_warmups
     )
-    for pair in _least_behind_first(app, list(enumerate(builder.active))):
-        builder.hand_over_active(*pair)
-    pairs = [(task, process) for task, processes in enumerate(standbys) for process in processes]
-    for pair in _least_behind_first(app, pairs):
-        builder.hand_over_standby(*pair)
+    active_behind = _least_behind_first(app, list(enumerate(builder.active)))
+    for pair in active_behind:
+        builder.run_closest(*pair)
+    for pair in _least_behind_first(app, _pairs(builder.standbys)):
+        builder.follow_closest(*pair)
+    for pair in active_behind:
+        builder.wait_for_active(*pair)
+    for pair in _least_behind_first(app, _pairs(standbys)):
+        builder.wait_for_standby(*pair)
     return TransitionStep(
         active=tuple(builder.active),
         standbys=tuple(tuple(sorted(processes)) for processes in builder.standbys),
         warmups=tuple(tuple(sorted(processes)) for processes in builder.warmups),
         awaited=tuple(builder.awaited),
     )
+
+
+def _pairs(standbys: Sequence[Sequence[int]]) -> list[tuple[int, int]]:
+    """Pairs of a task and a process with a standby of it."""
+    return [(task, process) for task, processes in enumerate(standbys) for process in processes]
 
 
 def _least_behind_first(app: Application, pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -96,8 +109,8 @@ class _StepBuilder:
             if process != NOBODY:
                 self._load[process] += 1
 
-    def hand_over_active(self, task: int, home: int) -> None:
-        """Run the task on the closest process until it is caught up where it belongs."""
+    def run_closest(self, task: int, home: int) -> None:
+        """Run the task on the closest process while it is behind where it belongs."""
         lag = self._app.lag(task, home)
         copies = self._app.copies[task]
         closer = [copy for copy in copies if copy.process != home and copy.lag < lag]
@@ -111,23 +124,27 @@ class _StepBuilder:
         if source in self.standbys[task]:
             self.standbys[task].remove(source)
             self.standbys[task].append(home)
-            self._await(task, home, "active", warming=True)
-        else:
-            self._await(task, home, "active", warming=self._start_warmup(task, home))
 
-    def hand_over_standby(self, task: int, home: int) -> None:
-        """Leave a standby on a caught-up copy until it is caught up where it belongs."""
-        if home not in self.standbys[task]:  # swapped with the active task
-            return
-        used = {self.active[task], *self.standbys[task], *self.warmups[task]}
-        caught_up = [
-            copy for copy in self._app.copies[task] if copy.caught_up and copy.process not in used
+    def follow_closest(self, task: int, process: int) -> None:
+        """Leave a standby on the closest copy without a role while it is behind on the process."""
+        lag = self._app.lag(task, process)
+        used = {self.active[task], *self.standbys[task]}
+        closer = [
+            copy for copy in self._app.copies[task] if copy.process not in used and copy.lag < lag
         ]
-        if not caught_up:
-            return
-        self.standbys[task].remove(home)
-        self.standbys[task].append(min(caught_up, key=rank).process)
-        self._await(task, home, "standby", warming=self._start_warmup(task, home))
+        if closer:
+            self.standbys[task].remove(process)
+            self.standbys[task].append(min(closer, key=rank).process)
+
+    def wait_for_active(self, task: int, home: int) -> None:
+        """Build a copy where the task belongs, unless the task runs there."""
+        if self.active[task] != home:
+            self._await(task, home, "active")
+
+    def wait_for_standby(self, task: int, home: int) -> None:
+        """Build a copy where a standby belongs, unless the process has a role there."""
+        if home not in {self.active[task], *self.standbys[task]}:
+            self._await(task, home, "standby")
 
     def _usefulness(self, copy: TaskCopy) -> tuple[bool, bool, int, int, int]:
         """Sort key of copies to run a task on, the best one first."""
@@ -135,21 +152,18 @@ class _StepBuilder:
         lag = 0 if caught_up else copy.lag
         return not caught_up, not copy.active, lag, self._load[copy.process], copy.process
 
-    def _start_warmup(self, task: int, process: int) -> bool:
-        """Start a warm-up if the budget has one left; return whether it was started."""
-        if self._budget:
+    def _await(self, task: int, process: int, role: Literal["active", "standby"]) -> None:
+        warming = process in self.standbys[task]
+        if not warming and self._budget:
             self._budget -= 1
             self.warmups[task].append(process)
-            return True
-        return False
-
-    def _await(self, task: int, process: int, role: str, *, warming: bool) -> None:
+            warming = True
         lag = self._app.lag(task, process)
         self.awaited.append(
             AwaitedCopy(
                 task=self._app.tasks[task],
                 process=self._app.processes[process],
-                role="active" if role == "active" else "standby",
+                role=role,
                 lag=None if lag == UNKNOWN else lag,
                 warming=warming,
             )

@@ -183,6 +183,31 @@ def test_no_task_waits_on_a_process_that_is_behind_while_another_is_caught_up(ra
             assert app.caught_up(index, here)
 
 
+def test_a_process_that_joins_takes_no_role_from_a_caught_up_standby():
+    """Four tasks, each active on A or B and followed by the other one; C begins with nothing."""
+    chosen = StreamsSettings(standby_replicas=1)
+    processes = [process("A"), process("B")]
+    settled = apply_plan(processes, assign(tasks_of(1, 4), processes, chosen))
+    plan = assign(tasks_of(1, 4), [*settled, process("C")], chosen)
+    active, standby = processes_by_task(plan), processes_by_task(plan, "standby")
+    assert all({active[task], *standby[task]} == {"A", "B"} for task in active)
+    assert sum(len(names) for names in processes_by_task(plan, "warmup").values()) == 2
+    assert plan.probing
+
+
+@given(seeds())
+@settings(max_examples=examples(MANY))
+def test_no_caught_up_copy_is_without_a_role_while_another_copy_is_behind_in_one(random):
+    case = random_case(random)
+    app = Application.build(case.tasks, case.processes, case.settings)
+    plan = plan_case(case)
+    active, standby = processes_by_task(plan), processes_by_task(plan, "standby")
+    for index, name in enumerate(app.tasks):
+        roles = {app.processes.index(each) for each in (active[name], *standby.get(name, ()))}
+        if not all(app.caught_up(index, process) for process in roles):
+            assert {copy.process for copy in app.copies[index] if copy.caught_up} <= roles
+
+
 @given(seeds())
 @settings(max_examples=examples(MANY))
 def test_probing_is_wanted_exactly_while_some_copy_is_not_where_it_belongs(random):
@@ -217,6 +242,7 @@ def test_probing_is_wanted_exactly_while_some_copy_is_not_where_it_belongs(rando
         test_the_settled_plan_is_balanced_over_threads,
         test_tasks_of_a_subtopology_are_spread,
         test_no_task_waits_on_a_process_that_is_behind_while_another_is_caught_up,
+        test_no_caught_up_copy_is_without_a_role_while_another_copy_is_behind_in_one,
         test_probing_is_wanted_exactly_while_some_copy_is_not_where_it_belongs,
     ],
     ids=lambda law: law.__name__.removeprefix("test_"),
