@@ -1,17 +1,22 @@
-"""Placement of standbys: kept where they are, then added where the fewest copies are.
+"""Placement of standbys: kept where they are, added where the fewest copies are, then levelled.
 
 Guarantees and cost are those of `standbys`. The class holds the state in between: each step reads
-it and adds one copy.
+it and adds or passes on one copy.
 """
 
 from bisect import bisect_left, insort
-from collections import Counter
-from collections.abc import Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from math import lcm
+
+import numpy as np
 
 from levelwind.assignors.kafka_streams.application import Application, TaskCopy
 from levelwind.assignors.kafka_streams.quotas import TaskQuotas
 from levelwind.assignors.kafka_streams.rack_tags import TagSpread
 from levelwind.assignors.kafka_streams.task_model import StreamsSettings
+from levelwind.assignors.problem.columns import Bools
 
 
 def rank(copy: TaskCopy) -> tuple[bool, bool, int, int]:
@@ -56,7 +61,6 @@ class StandbyPlacement:
         self._guaranteed: list[int] = quotas.guaranteed.tolist()  # by process: what is left
         self._tied: list[bool] = quotas.tied.tolist()
         self._spare = quotas.spare
-        self._quotas = quotas
         self._threads: list[int] = app.threads.tolist()
         self._class: list[int] = app.tag_class.tolist()
         self._rack: list[int] = app.rack.tolist()
@@ -77,21 +81,13 @@ class StandbyPlacement:
             self._kinds_of_class[tag_class].append((kind, rack))
         # By kind: (copies per thread, process), ascending.
         self._by_load: list[list[tuple[float, int]]] = [[] for _ in kinds]
+        # By process: the tasks with a standby on it, while they are levelled.
+        self._followed: list[set[int]] = [set() for _ in app.processes]
 
     def keep(self, task: int) -> None:
         """Keep the best of a task's copies where they are, within the shares of their processes."""
-        standbys = self.standbys[task]
-        for copy in sorted(self._app.copies[task], key=rank):
-            if len(standbys) == self._wanted:
-                return
-            process = copy.process
-            if process == self._active[task] or not self._has_room(process):
-                continue
-            left = self._wanted - len(standbys)
-            if self._tag_spread.allows(
-                self._used_classes(task), left, self._class[process]
-            ) and self._traffic_acceptable(task, process):
-                self._add(task, process)
+        while (process := self._next_to_stay(task, self._has_room)) is not None:
+            self._add(task, process)
 
     def sort_by_load(self) -> None:
         """Sort the processes of each kind by their loads."""
@@ -101,16 +97,44 @@ class StandbyPlacement:
             processes.sort()
 
     def fill(self, task: int) -> None:
-        """Place the missing standbys of a task where all of them together find the most room."""
-        standbys = self.standbys[task]
-        while len(standbys) < self._wanted:
-            for process in self._next_processes(task):
-                processes = self._by_load[self._kind[process]]
-                del processes[
-                    bisect_left(processes, (self._load[process] / self._threads[process], process))
-                ]
-                self._add(task, process)
-                insort(processes, (self._load[process] / self._threads[process], process))
+        """Place the missing standbys of a task where all of them together find the most room.
+
+        Where they find none, copies stay beyond the shares of their processes: to build them
+        elsewhere would level nothing.
+        """
+        while len(self.standbys[task]) < self._wanted:
+            found = self._next_processes(task)
+            if not all(map(self._has_room, found)):
+                stays = self._next_to_stay(task, lambda _: True)
+                found = found if stays is None else (stays,)
+            for process in found:
+                self._add_in_order(task, process)
+
+    def level(self) -> None:
+        """Pass standbys on along chains until none makes the copies per thread more even.
+
+        A chain: a process passes a standby to a second one, which passes another to a third, and so
+        on; the first ends with a copy less and the last with one more.
+        """
+        for task, processes in enumerate(self.standbys):
+            for process in processes:
+                self._followed[process].add(task)
+        passed_on = True
+        while passed_on:  # again: a standby that another one left may open a way that was closed
+            passed_on = False
+            unclosed = np.ones(len(self._load), dtype=np.bool_)
+            while unclosed.any():
+                chain, reached = self._shortest_chain(unclosed)
+                for task, giver, taker in chain:
+                    self.standbys[task].remove(giver)
+                    self.standbys[task].append(taker)
+                    self._followed[giver].remove(task)
+                    self._followed[taker].add(task)
+                    self._load[giver] -= 1
+                    self._load[taker] += 1
+                passed_on = passed_on or bool(chain)
+                if not chain:
+                    unclosed[reached] = False
 
     def previous(self, tasks: Sequence[int]) -> list[tuple[int, ...]] | None:
         """The previous standbys; None unless each task had as many as it is to have."""
@@ -124,11 +148,11 @@ class StandbyPlacement:
     def cost(self, tasks: Sequence[int], found: Sequence[tuple[int, ...]]) -> tuple[int, int, int]:
         """Cost of a placement, less is better.
 
-        Lexicographic: tag values not covered, copies beyond the shares, traffic and moves.
+        Lexicographic: tag values not covered, unevenness of the copies, traffic and moves.
         """
         covered = 0
         total_cost = 0
-        loads: Counter[int] = Counter()
+        loads = Counter(self._active[task] for task in tasks)
         for task in tasks:
             standbys = found[task]
             covered += self._tag_spread.covered(
@@ -138,13 +162,82 @@ class StandbyPlacement:
             total_cost += sum(self._traffic(task, self._rack[each]) for each in standbys)
             total_cost += self._move_cost * len(set(standbys) - had)
             loads.update(standbys)
-        over = {
-            process: count - int(self._quotas.guaranteed[process])
+        # The sum over the copies of those that the process had before, per thread: least where each
+        # copy went to the process with the fewest.
+        unit = lcm(*self._threads)
+        uneven = sum(
+            count * (count - 1) * (unit // self._threads[process])
             for process, count in loads.items()
-        }
-        beyond = sum(max(count - self._tied[process], 0) for process, count in over.items())
-        spares = sum(count > 0 and self._tied[process] for process, count in over.items())
-        return -covered, beyond + max(spares - self._quotas.spare, 0), total_cost
+        )
+        return -covered, uneven, total_cost
+
+    def _shortest_chain(self, unclosed: Bools) -> tuple[list[tuple[int, int, int]], list[int]]:
+        """Chain of (task, giver, taker) from the most loaded process, and the processes reached.
+
+        Without a chain that levels, the chain is empty, and no chain from or over the processes
+        reached levels either.
+
+        Args:
+            unclosed: the processes that may give and take (P).
+        """
+        load, threads = np.array(self._load), self._app.threads
+        source = int(np.argmax(np.where(unclosed, (load - 1) / threads, -np.inf)))
+        goal = unclosed & (load * threads[source] < (load[source] - 1) * threads)
+        if not goal.any():
+            return [], np.flatnonzero(unclosed).tolist()
+        # By process: the task and the giver through which the search reached it.
+        reached_from: dict[int, tuple[int, int]] = {}
+        unreached = unclosed.copy()
+        unreached[source] = False
+        queue = deque([source])
+        while queue:
+            giver = queue.popleft()
+            for task in sorted(self._followed[giver], key=partial(self._keeping, giver)):
+                takers = np.flatnonzero(unreached & self._may_take(task, giver))
+                reached_from.update(dict.fromkeys(takers.tolist(), (task, giver)))
+                ends = takers[goal[takers]]
+                if len(ends):
+                    end = int(ends[np.argmin(load[ends] / threads[ends])])
+                    return _chain_steps(reached_from, source, end), []
+                unreached[takers] = False
+                queue.extend(takers.tolist())
+        return [], [source, *reached_from]
+
+    def _keeping(self, process: int, task: int) -> tuple[bool, int, int]:
+        """Sort key of a process's standbys, the one to pass on first: new ones, then by traffic."""
+        had = any(copy.process == process for copy in self._app.copies[task])
+        return had, -self._traffic(task, self._rack[process]), task
+
+    def _may_take(self, task: int, giver: int) -> Bools:
+        """Whether each process (P) may have the giver's standby of a task, by tags and copies."""
+        others = [each for each in (self._active[task], *self.standbys[task]) if each != giver]
+        by_class = self._tag_spread.adding_most([self._class[each] for each in others])
+        allowed = np.frombuffer(by_class, dtype=np.bool_)[self._app.tag_class]
+        allowed[[giver, *others]] = False
+        return allowed
+
+    def _next_to_stay(self, task: int, may_have: Callable[[int], bool]) -> int | None:
+        """Process of the best copy that may stay as a standby; None if there is none.
+
+        The tags allow a copy or not by those that stay already, so it is asked anew for each.
+        """
+        standbys = self.standbys[task]
+        left = self._wanted - len(standbys)
+        taken = {self._active[task], *standbys}
+        return next(
+            (
+                copy.process
+                for copy in sorted(self._app.copies[task], key=rank)
+                if left
+                and copy.process not in taken
+                and may_have(copy.process)
+                and self._tag_spread.allows(
+                    self._used_classes(task), left, self._class[copy.process]
+                )
+                and self._traffic_acceptable(task, copy.process)
+            ),
+            None,
+        )
 
     def _next_processes(self, task: int) -> tuple[int, ...]:
         """The best allowed processes for the missing standbys.
@@ -214,6 +307,14 @@ class StandbyPlacement:
         self._load[process] += 1
         self.standbys[task].append(process)
 
+    def _add_in_order(self, task: int, process: int) -> None:
+        """Add a copy, and keep the processes of each kind sorted."""
+        processes = self._by_load[self._kind[process]]
+        entry = self._load[process] / self._threads[process], process
+        del processes[bisect_left(processes, entry)]
+        self._add(task, process)
+        insort(processes, (self._load[process] / self._threads[process], process))
+
     def _least_loaded(self, kind: int, taken: Sequence[int]) -> tuple[float, int] | None:
         """The least loaded process of a kind that is not taken, with its copies per thread."""
         return next((each for each in self._by_load[kind] if each[1] not in taken), None)
@@ -236,3 +337,16 @@ class StandbyPlacement:
             racks = {rack for each in allowed for _, rack in self._kinds_of_class[each]}
         least = min(self._traffic(task, rack) for rack in racks)
         return self._traffic(task, self._rack[process]) <= least + self._move_cost
+
+
+def _chain_steps(
+    reached_from: Mapping[int, tuple[int, int]], source: int, end: int
+) -> list[tuple[int, int, int]]:
+    """Steps (task, giver, taker) from the source to the end of a chain."""
+    steps = []
+    taker = end
+    while taker != source:
+        task, giver = reached_from[taker]
+        steps.append((task, giver, taker))
+        taker = giver
+    return steps

@@ -3,15 +3,20 @@
 Guarantees, in this order:
 1. The copies of a task are on distinct processes, as many as are configured or possible.
 2. They cover as many distinct tag values as possible (`rack_tags`).
-3. An existing copy stays (caught-up ones first) within its process's share of all copies, unless
-   moving it saves more traffic than `non_overlap_cost`.
-4. The others go to an allowed process below its share, with the least changelog traffic, the least
-   loaded first.
+3. Copies per thread are as even as the active tasks allow: no chain of processes that pass standbys
+   on lowers the sum over the copies of those that the process had before, per thread. Without tags
+   that is the least of every placement.
+4. An existing copy stays (caught-up ones first) where the third point lets it, unless moving it
+   saves more traffic than `non_overlap_cost`. Which ones move is not searched for the least cost.
+5. The others go to an allowed process below its share of all copies, with the least changelog
+   traffic, the least loaded first.
 If the previous standbys are no worse in number, tags, balance and cost, they are the answer, so
 that nothing moves in vain.
 Ties: tasks in their order, then processes by id.
 Cost: O(T · R · (kinds + log P)) for R standbys; a kind is the processes of equal tags and rack.
-Source: KIP-708 for the tags, KIP-925 for the cost of a standby (its changelog partitions).
+Then mostly O(P) for each standby that is passed on, and O(T · R · P) where tags keep copies uneven.
+Source: KIP-441 for even copies, KIP-708 for the tags, KIP-925 for the cost of a standby (its
+changelog partitions).
 """
 
 from collections import Counter
@@ -72,6 +77,7 @@ def assign_standbys(app: Application, active: Longs, settings: StreamsSettings) 
     placement.sort_by_load()
     for task in tasks:
         placement.fill(task)
+    placement.level()
     found = [tuple(sorted(standbys)) for standbys in placement.standbys]
     before = placement.previous(tasks)
     if (
