@@ -227,7 +227,7 @@ class StandbyPlacement:
         return next(
             (
                 copy.process
-                for copy in sorted(self._app.copies[task], key=rank)
+                for copy in sorted(self._app.copies[task], key=self._stays_first)
                 if left
                 and copy.process not in taken
                 and may_have(copy.process)
@@ -266,6 +266,15 @@ class StandbyPlacement:
             )
         )
         return (best[3],)
+
+    def _stays_first(self, copy: TaskCopy) -> tuple[bool, bool, int, int, int]:
+        """Sort key of copies that may stay: as `rank`, but caught-up ones by the room they have.
+
+        Of a warm-up that is done and an old standby, the one then stays whose process has more of
+        its share left, and the other one makes room for a task that has only that process.
+        """
+        lag = 0 if copy.caught_up else copy.lag
+        return (*rank(copy)[:2], lag, -self._guaranteed[copy.process], copy.process)
 
     def _used_classes(self, task: int) -> list[int]:
         """Tag classes of the task's copies so far."""

@@ -195,6 +195,29 @@ def test_a_process_that_joins_takes_no_role_from_a_caught_up_standby():
     assert plan.probing
 
 
+def test_a_process_that_joins_builds_each_of_its_copies_once_and_no_other_does():
+    """A warm-up that is done stays where it is: no other task's old standby takes its place."""
+    chosen = StreamsSettings(standby_replicas=1, max_warmups=4)
+    names = [f"0_{number}" for number in range(5)]
+    processes = [
+        process("A", active=names[::2], standby=names[1::2], lags=dict.fromkeys(names[1::2], 0)),
+        process("B", active=names[1::2], standby=names[::2], lags=dict.fromkeys(names[::2], 0)),
+        process("C"),
+    ]
+    had = {each.id: set(names) if each.id != "C" else set() for each in processes}
+    built = []
+    for _ in range(ROUNDS):
+        plan = assign(tasks_of(1, 5), processes, chosen)
+        has = {each.id: set() for each in processes}
+        for name, _, _, task in plan.rows():
+            has[name].add(task)
+        built += [(name, task) for name in has for task in has[name] - had[name]]
+        had, processes = has, apply_plan(processes, plan)
+        if not plan.probing:
+            break
+    assert sorted(built) == [("C", task) for task in sorted(had["C"])]
+
+
 @given(seeds())
 @settings(max_examples=examples(MANY))
 def test_no_caught_up_copy_is_without_a_role_while_another_copy_is_behind_in_one(random):
