@@ -27,11 +27,11 @@ CLIENT_SIDE = {
 
 
 class Kafka:
-    """One Java process with the brokers' jars."""
+    """One Java process with the jars of the brokers and of Kafka Streams."""
 
     def __init__(self, *javaopts: str) -> None:
         port, secret, self.process = launch_gateway(
-            classpath=os.pathsep.join(map(str, classpath("brokers"))),
+            classpath=os.pathsep.join(map(str, [*classpath("brokers"), *classpath("tools")])),
             java_path=str(java()),
             javaopts=["-Xmx4g", *javaopts],
             enable_auth=True,
@@ -83,8 +83,11 @@ class Kafka:
             if member.instance_id is not None:
                 subscription.setGroupInstanceId(self._of(member.instance_id))
             subscriptions.put(member.id, subscription)
-        response = self._metadata(self._readable(self._wrap(metadata(topics))), 1)
-        return response.buildCluster(), self._group(subscriptions)
+        return self.cluster(topics), self._group(subscriptions)
+
+    def cluster(self, topics: Mapping[str, Topic]) -> Any:
+        """The Cluster of some topics, as an object of the Java process."""
+        return self._metadata(self._readable(self._wrap(metadata(topics))), 1).buildCluster()
 
     def call(self, strategy: str, cluster: Any, group: Any) -> Any:
         """Run the assignor alone, which is what a benchmark measures."""
