@@ -1,6 +1,7 @@
 """Properties of every plan of `streams`."""
 
 from collections import Counter
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -88,6 +89,29 @@ def test_tasks_of_a_subtopology_that_ran_together_are_spread_again():
         assign(tasks_of(2, 2, end=0), processes, StreamsSettings(rack_strategy="min_traffic"))
     )
     assert together == {"0_0": "A", "0_1": "A", "1_0": "B", "1_1": "B"}
+
+
+@given(seeds())
+@settings(max_examples=examples(MANY))
+def test_claims_of_tasks_that_are_gone_change_nothing(random):
+    case = random_case(random)
+    gone = [
+        replace(
+            each,
+            consumers=[
+                replace(
+                    consumer,
+                    active=[*consumer.active, "7_7"],
+                    standby=[*consumer.standby, "0_99"],
+                )
+                for consumer in each.consumers
+            ],
+            lags={**each.lags, "7_7": 5},
+            offset_sums={**each.offset_sums, "0_99": 5},
+        )
+        for each in case.processes
+    ]
+    assert assign(case.tasks, gone, case.settings) == plan_case(case)
 
 
 def test_a_task_that_two_claim_to_have_run_is_nobodys_and_goes_where_its_state_is():
