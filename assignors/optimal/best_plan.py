@@ -14,7 +14,6 @@ from levelwind.assignors.optimal.model.model import Model, build_model
 from levelwind.assignors.optimal.model.plan_options import Options
 from levelwind.assignors.optimal.model.work_budget import ClockCuts, WorkBudget
 from levelwind.assignors.optimal.repair import meets_target, repair, target_limits
-from levelwind.assignors.optimal.search.even_out import even_out
 from levelwind.assignors.optimal.search.exact import exact_problem
 from levelwind.assignors.optimal.search.truncate import truncate
 from levelwind.assignors.optimal.slack_search import choose_slack
@@ -39,7 +38,11 @@ def optimal_strategy(group: Group, **options: Any) -> Assignment:
     Guarantees: 1. every partition that has a reader is assigned, and pins, drains and evacuations
     hold; 2. the largest load, the time to drain of the most loaded member in seconds, is within
     `load_tolerance` of the best one found; 3. within that, the cross-rack cost is lowest; 4. within
-    that, the fewest partitions move; 5. within that, counts are as even as can be. Counts depart
+    that, the loads below the largest are level: after the largest load the next one counts, and so
+    on, each within `load_tolerance` of the one of its rank in the most level plan
+    (`levelwind.assignors.optimal.model.load_limits` states the law); 5. within that, the fewest
+    partitions move; 6. within that, counts are as even as can be. In groups that are too large to
+    compare every plan, 4. is reached as far as single moves and exchanges lead. Counts depart
     from the most even ones only as far as load needs (or twice as far, to keep partitions where
     they are), and at most by `count_slack`; not at all where nothing is known of load, or with
     `counts="even"`. An assignment that is this answer already is returned unchanged: nothing moves
@@ -77,15 +80,15 @@ def optimal_plan(
     budget = WorkBudget.of_seconds(chosen.time_budget, clock_cuts=clock_cuts)
     choice = choose_slack(build_model(group, chosen), budget)
     model, target = choice.repair_model, choice.target
-    max_drain_time, _ = target_limits(model, target)
+    limits, max_cross_rack_cost = target_limits(model, target)
     every_plan = exact_problem(model) if choice.exact else None
-    cheapest = every_plan.cheapest(max_drain_time) if every_plan else None
-    if meets_target(model, model.keepable_owner, target):
+    cheapest = every_plan.cheapest(limits) if every_plan else None
+    if meets_target(model, model.keepable_owner, limits, max_cross_rack_cost):
         full_plan = model.keepable_owner
     elif cheapest is not None:
         full_plan = cheapest
     else:
-        full_plan = even_out(model, repair(model, target, budget), max_drain_time)
+        full_plan = repair(model, target, limits, max_cross_rack_cost, budget)
     owner = full_plan
     if chosen.max_moves is not None:
         owner = truncate(model, full_plan, _deferrable(model), chosen.max_moves)
@@ -94,6 +97,7 @@ def optimal_plan(
         owner,
         choice.bound,
         target,
+        limits,
         cheapest=cheapest,
         truncated=owner is not full_plan,
         exhausted=budget.exhausted,

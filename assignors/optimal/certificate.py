@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from levelwind.assignors.optimal.bounds import Bound, count_moves_bound, load_moves_bound
+from levelwind.assignors.optimal.model.load_limits import LoadLimits
 from levelwind.assignors.optimal.model.model import Model
 from levelwind.assignors.optimal.model.work_budget import ClockCuts
 from levelwind.assignors.optimal.search.class_flow import cross_rack_bound
@@ -156,6 +157,7 @@ def certify(
     owner: Ints,
     bound: Bound,
     target: Target,
+    limits: LoadLimits,
     *,
     cheapest: Ints | None,
     truncated: bool,
@@ -169,6 +171,7 @@ def certify(
         owner: the plan.
         bound: lower bound on the largest load.
         target: the values that were found to be within reach.
+        limits: limits of the loads.
         cheapest: the plan within the target's load that crosses racks least, if every plan was
             compared; None otherwise.
         truncated: whether moves were postponed.
@@ -206,7 +209,7 @@ def certify(
             ),
         ),
         cross_rack=_cross_rack_objective(model, owner, cheapest),
-        moves=_moves_objective(model, owner, target, exact=exact and not truncated),
+        moves=_moves_objective(model, owner, limits, exact=exact and not truncated),
         traffic=int(model.weight[racks_known].sum()),
         horizon=model.horizon,
         slack=model.slack,
@@ -231,15 +234,13 @@ def _cross_rack_objective(model: Model, owner: Ints, cheapest: Ints | None) -> O
     return Objective(name="cross_rack", value=value, bound=min(bound, value), bound_kind=kind)
 
 
-def _moves_objective(model: Model, owner: Ints, target: Target, *, exact: bool) -> Objective:
+def _moves_objective(model: Model, owner: Ints, limits: LoadLimits, *, exact: bool) -> Objective:
     value = int(np.count_nonzero(model.moved(owner)))
     if exact:
         bound, kind = value, EXHAUSTIVE
     else:
         # A plan that was cut short may exceed the limit: no plan of at most its load moves less.
-        limit = max(
-            model.options.acceptable_drain_time(target.drain_time), model.max_drain_time(owner)
-        )
+        limit = max(limits.largest, model.max_drain_time(owner))
         bound, kind = max(
             (count_moves_bound(model), "partitions kept at these counts"),
             (load_moves_bound(model, limit), "load has to be taken up within its tolerance"),

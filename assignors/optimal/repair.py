@@ -2,8 +2,10 @@
 
 Guarantees: several plans within tolerance of the target compete: the current ownership repaired,
 the target with its shares relabelled to the members that own most of them, and the plans of other
-strategies. Fewest moves win, then the lowest cross-rack cost, then the shortest time to drain. If
-the work budget runs out before the current plan is repaired, that plan is returned although it
+strategies. Fewest moves win, then the lowest cross-rack cost, then the shortest time to drain. The
+repaired ownership is levelled below its largest load as far as moves and exchanges reach: where the
+target is more level than that, the others do not win by it, since they would move most partitions.
+If the work budget runs out before the current plan is repaired, that plan is returned although it
 misses the target; the next plan continues from it.
 """
 
@@ -11,79 +13,121 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from levelwind.assignors.optimal.model.load_limits import LoadLimits, load_limits
 from levelwind.assignors.optimal.model.model import Model
 from levelwind.assignors.optimal.model.work_budget import WorkBudget
 from levelwind.assignors.optimal.search.construct import construct
+from levelwind.assignors.optimal.search.even_out import even_out
 from levelwind.assignors.optimal.search.improve import improve
+from levelwind.assignors.optimal.search.level import level
 from levelwind.assignors.optimal.search.relay import relay
 from levelwind.assignors.optimal.search.relieve import relieve
 from levelwind.assignors.optimal.target import MAX_SEEDED_PARTITIONS, Target
 from levelwind.assignors.problem.assignment import NOBODY
-from levelwind.assignors.problem.columns import Ints, Longs
+from levelwind.assignors.problem.columns import Floats, Ints, Longs
 from levelwind.assignors.sticky import sticky_strategy
 from levelwind.assignors.strategies.lag import lag_strategy
 from levelwind.assignors.strategies.range import range_strategy
 from levelwind.assignors.strategies.uniform import uniform_strategy
 
 
-def target_limits(model: Model, target: Target) -> tuple[float, int]:
-    """Longest acceptable time to drain and largest acceptable cross-rack cost."""
-    max_drain_time = model.options.acceptable_drain_time(target.drain_time)
-    return max_drain_time, int(target.cross_rack_cost * (1 + model.options.cross_tolerance))
+def target_limits(model: Model, target: Target) -> tuple[LoadLimits, int]:
+    """Limits of the loads, and the largest acceptable cross-rack cost."""
+    largest = model.options.acceptable_drain_time(target.drain_time)
+    limits = load_limits(model, model.drain_time(target.owner), largest)
+    return limits, int(target.cross_rack_cost * (1 + model.options.cross_tolerance))
 
 
-def meets_target(model: Model, owner: Ints, target: Target) -> bool:
-    """Return whether a plan is feasible and within tolerance of the target, whatever it moves."""
-    max_drain_time, max_cross_rack_cost = target_limits(model, target)
+def meets_target(model: Model, owner: Ints, limits: LoadLimits, max_cross_rack_cost: int) -> bool:
+    """Return whether a plan is feasible and within the target's limits, whatever it moves."""
+    return _is_passable(model, owner, limits, max_cross_rack_cost) and limits.met(
+        model.drain_time(owner)
+    )
+
+
+def _is_passable(model: Model, owner: Ints, limits: LoadLimits, max_cross_rack_cost: int) -> bool:
+    """Whether a plan is within the target's limits, those below the largest load left out."""
     return (
         model.is_feasible(owner)
-        and model.max_drain_time(owner) <= max_drain_time
+        and model.max_drain_time(owner) <= limits.largest
         and model.total_cross_rack_cost(owner) <= max_cross_rack_cost
     )
 
 
-def repair(model: Model, target: Target, budget: WorkBudget) -> Ints:
-    """Return a plan that meets the target with few moves, where the current ownership does not."""
+def repair(
+    model: Model, target: Target, limits: LoadLimits, max_cross_rack_cost: int, budget: WorkBudget
+) -> Ints:
+    """Return a plan that meets the target with few moves, where the current ownership does not.
+
+    Args:
+        model: the problem.
+        target: the plan from scratch.
+        limits: limits of the loads.
+        max_cross_rack_cost: largest acceptable cross-rack cost.
+        budget: how much may be tried.
+    """
+    plan = _with_few_moves(model, target, limits, max_cross_rack_cost, budget)
+    plan = even_out(model, plan, _member_limits(model, plan, limits))
+    # Last: a plan that cannot be levelled further is left as it is by the next plan, too.
+    return _levelled(model, target, plan, limits, max_cross_rack_cost, budget)
+
+
+def _with_few_moves(
+    model: Model, target: Target, limits: LoadLimits, max_cross_rack_cost: int, budget: WorkBudget
+) -> Ints:
+    reach = limits, max_cross_rack_cost
     if not bool((model.keepable_owner >= 0).any()):
-        return _cheapest_plan(model, [target.owner, *_strategy_plans(model, target)])
-    max_drain_time, max_cross_rack_cost = target_limits(model, target)
+        return _cheapest_plan(model, [target.owner, *_strategy_plans(model, *reach)])
     repaired_plans: list[Ints] = []
-    for start in _starting_plans(model, target, budget):
+    for start in _starting_plans(model, target, *reach, budget):
         repaired_plans.append(
-            _mend(
-                model,
-                start,
-                max_drain_time,
-                max_cross_rack_cost,
-                budget if repaired_plans else budget.half(),
-            )
+            _mend(model, target, start, *reach, budget if repaired_plans else budget.half())
         )
-        if meets_target(model, repaired_plans[-1], target):
+        if _is_passable(model, repaired_plans[-1], *reach):
             break
-    plans = [plan for plan in repaired_plans if meets_target(model, plan, target)]
+    plans = [plan for plan in repaired_plans if _is_passable(model, plan, *reach)]
     # Better a plan short of the target than moving most partitions: the next plan continues.
     if budget.exhausted and not plans:
         return min(
             repaired_plans,
             key=lambda plan: (
-                max(model.max_drain_time(plan), max_drain_time),
+                max(model.max_drain_time(plan), limits.largest),
                 model.total_cross_rack_cost(plan),
             ),
         )
     if len(model.reader_set) <= MAX_SEEDED_PARTITIONS or not plans:
-        plans += [relabel(model, target.owner), *_strategy_plans(model, target)]
-    chosen = _cheapest_plan(model, [plan for plan in plans if meets_target(model, plan, target)])
+        relabelled = relabel(model, target.owner)
+        plans += [plan for plan in [relabelled] if meets_target(model, plan, *reach)]
+        plans += _strategy_plans(model, *reach)
+    chosen = _cheapest_plan(model, plans or [target.owner])
     improved = improve(
-        model, chosen, model.keepable_owner, max_drain_time, max_cross_rack_cost, budget, "moves"
+        model,
+        chosen,
+        model.keepable_owner,
+        _member_limits(model, chosen, limits),
+        max_cross_rack_cost,
+        budget,
+        "moves",
     )
-    return improved if meets_target(model, improved, target) else chosen
+    return improved if _is_passable(model, improved, *reach) else chosen
 
 
-def _starting_plans(model: Model, target: Target, budget: WorkBudget) -> Iterator[Ints]:
-    """The current ownership with counts made even.
+def _member_limits(model: Model, owner: Ints, limits: LoadLimits) -> Floats:
+    """M: limit of each member's load by its rank under a plan, or its load, which it keeps."""
+    drain_time = model.drain_time(owner)
+    return np.maximum(limits.of_members(drain_time), drain_time)
+
+
+def _starting_plans(
+    model: Model, target: Target, limits: LoadLimits, max_cross_rack_cost: int, budget: WorkBudget
+) -> Iterator[Ints]:
+    """The current ownership where it only has to be levelled, else with counts made even.
 
     Rack-local for all partitions, and for unowned ones only.
     """
+    if _is_passable(model, model.keepable_owner, limits, max_cross_rack_cost):
+        yield model.keepable_owner
+        return
     rack_local_start = construct(model, model.keepable_owner, budget)
     # If load needs more cross-rack reads than counts do, the current ones have a reason.
     justified = model.total_cross_rack_cost(rack_local_start) < target.cross_rack_cost
@@ -95,14 +139,20 @@ def _starting_plans(model: Model, target: Target, budget: WorkBudget) -> Iterato
 
 
 def _mend(
-    model: Model, start: Ints, max_drain_time: float, max_cross_rack_cost: int, budget: WorkBudget
+    model: Model,
+    target: Target,
+    start: Ints,
+    limits: LoadLimits,
+    max_cross_rack_cost: int,
+    budget: WorkBudget,
 ) -> Ints:
     """Bring the load, and then the cross-rack cost, of a plan within their limits.
 
     Members pass on what is too heavy (`relay`), the most loaded members are relieved (`relieve`),
     with more cross-rack reads only if that is not enough, and the cross-rack cost is lowered again
-    (`improve`).
+    (`improve`). Then the members below the largest load are levelled (`level`).
     """
+    max_drain_time = limits.largest
     room = max(max_cross_rack_cost, model.total_cross_rack_cost(start))
     plan = relay(model, start, max_drain_time, budget)
     plan = relieve(
@@ -120,12 +170,28 @@ def _mend(
             model,
             plan,
             model.keepable_owner,
-            max_drain_time,
+            np.full(len(model.member_class), max_drain_time),
             max_cross_rack_cost,
             budget,
             "cross_rack",
         )
-    return plan
+    return _levelled(model, target, plan, limits, max_cross_rack_cost, budget)
+
+
+def _levelled(
+    model: Model,
+    target: Target,
+    plan: Ints,
+    limits: LoadLimits,
+    max_cross_rack_cost: int,
+    budget: WorkBudget,
+) -> Ints:
+    """A plan with the members below the largest load brought within their limits."""
+    model = model.with_shares(target.owner)  # as long as this plan holds, nobody is new
+    room = max(max_cross_rack_cost, model.total_cross_rack_cost(plan))
+    return level(
+        model, plan, model.keepable_owner, limits.of_members, budget, max_cross_rack_cost=room
+    )
 
 
 def _cheapest_plan(model: Model, plans: list[Ints]) -> Ints:
@@ -146,7 +212,7 @@ def _cheapest_plan(model: Model, plans: list[Ints]) -> Ints:
     return min(plans, key=cost)
 
 
-def _strategy_plans(model: Model, target: Target) -> list[Ints]:
+def _strategy_plans(model: Model, limits: LoadLimits, max_cross_rack_cost: int) -> list[Ints]:
     """Plans of other strategies that meet the target; none for large groups."""
     if len(model.reader_set) > MAX_SEEDED_PARTITIONS:
         return []
@@ -154,7 +220,7 @@ def _strategy_plans(model: Model, target: Target) -> list[Ints]:
         strategy(model.group).owner
         for strategy in (lag_strategy, range_strategy, sticky_strategy, uniform_strategy)
     )
-    return [owner for owner in owners if meets_target(model, owner, target)]
+    return [owner for owner in owners if meets_target(model, owner, limits, max_cross_rack_cost)]
 
 
 def relabel(model: Model, owner: Ints) -> Ints:

@@ -12,14 +12,12 @@ where nothing is known of load.
 
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from levelwind.assignors.optimal.bounds import Bound, load_bound
 from levelwind.assignors.optimal.model.model import Model
 from levelwind.assignors.optimal.model.work_budget import WorkBudget
 from levelwind.assignors.optimal.search.exact import ExactProblem, exact_problem
+from levelwind.assignors.optimal.search.level import level_fully
 from levelwind.assignors.optimal.target import MAX_SEEDED_PARTITIONS, Target, find_target
-from levelwind.assignors.problem.assignment import NOBODY
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +74,7 @@ def _choose_exactly(model: Model, every_plan: ExactProblem, bound: Bound) -> Sla
         problem = exact_problem(model.with_slack(slack)) or every_plan
         if problem.min_drain_time() <= limit:
             break
-    nobody = np.full_like(model.keepable_owner, NOBODY)
-    owner = replace(problem, model=replace(problem.model, keepable_owner=nobody)).cheapest(limit)
+    owner = problem.most_level(limit)
     target = Target(owner, best, problem.model.total_cross_rack_cost(owner))
     return SlackChoice(problem.model, target, bound, exact=True)
 
@@ -107,5 +104,8 @@ def _choose_by_search(model: Model, bound: Bound, budget: WorkBudget) -> SlackCh
     chosen = min(
         (model.max_drain_time(target.owner) > limit, number) for number, target in found.items()
     )[1]
-    target = replace(found[chosen], drain_time=best)
-    return SlackChoice(model.with_slack(chosen), target, bound, exact=False)
+    model = model.with_slack(chosen)
+    owner = level_fully(model, found[chosen].owner, budget.half())
+    best = min(best, model.max_drain_time(owner))
+    target = replace(found[chosen], owner=owner, drain_time=best)
+    return SlackChoice(model, target, bound, exact=False)

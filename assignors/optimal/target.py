@@ -89,7 +89,7 @@ def find_target(model: Model, bound: Bound, budget: WorkBudget, enough: float) -
                 model,
                 plan,
                 no_owner,
-                limit,
+                np.full(len(model.member_class), limit),
                 model.total_cross_rack_cost(plan),
                 budget.half(),
                 "cross_rack",

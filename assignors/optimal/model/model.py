@@ -143,6 +143,15 @@ class Model:
         least = np.where(owned > 0, np.minimum(share, 1), share)
         return replace(model, min_count=np.maximum(model.min_count, least))
 
+    def with_shares(self, planned: Ints) -> "Model":
+        """The same problem where every member gets as many as a new one, whatever it owns.
+
+        Args:
+            planned: owners of the plan from scratch (P).
+        """
+        share = np.minimum(self.member_count(planned), self.limits.even_min)
+        return replace(self, min_count=np.maximum(self.min_count, share))
+
     def may_own(self, partitions: Longs | Ints, members: Longs | Ints) -> Bools:
         """Return whether each member may own its partition; the arguments broadcast."""
         return self.allowed[self.reader_set[partitions], self.member_class[members]]
@@ -163,9 +172,13 @@ class Model:
         owned = owner >= 0
         return sum_by_index(owner[owned], self.load[owned], len(self.member_class))
 
+    def drain_time(self, owner: Ints) -> Floats:
+        """Load of each member under a plan, in seconds (M)."""
+        return self.member_load(owner) / self.capacity
+
     def max_drain_time(self, owner: Ints) -> float:
         """Largest load of any member under a plan, in seconds."""
-        return float((self.member_load(owner) / self.capacity).max(initial=0.0))
+        return float(self.drain_time(owner).max(initial=0.0))
 
     def total_cross_rack_cost(self, owner: Ints) -> int:
         """Weight of all partitions whose owner is in another rack than every replica."""

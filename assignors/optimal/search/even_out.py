@@ -51,7 +51,7 @@ class _Takers:
         return self.by_kind[kind]
 
 
-def even_out(model: Model, owner: Ints, max_drain_time: float) -> Ints:
+def even_out(model: Model, owner: Ints, max_drain_time: Floats | float) -> Ints:
     """Make counts more even by passing on partitions that move under the plan anyway.
 
     The members with most partitions pass on their lightest ones first, each to the member with the
@@ -60,7 +60,7 @@ def even_out(model: Model, owner: Ints, max_drain_time: float) -> Ints:
     Args:
         model: the problem.
         owner: a plan.
-        max_drain_time: largest acceptable time to drain.
+        max_drain_time: largest acceptable time to drain, of each member (M) or of all.
 
     Returns:
         The plan itself where nothing is to be gained.

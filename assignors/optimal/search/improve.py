@@ -3,7 +3,8 @@
 Guarantees: a partition changes its owner, alone or in exchange, only if that lowers the chosen
 objective (cross-rack cost, or the number of moves), worsens no objective before it, and keeps every
 member within the limits of load and of counts.
-Cost: O(P) for each improvable partition, within the work budget.
+Cost: O(P) for each partition that crosses racks, and those of its former owner for each that moves,
+within the work budget.
 """
 
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ import numpy as np
 from levelwind.assignors.optimal.model.model import Model
 from levelwind.assignors.optimal.model.work_budget import WorkBudget
 from levelwind.assignors.optimal.model.working_plan import WorkingPlan
-from levelwind.assignors.problem.columns import Bools, Ints, Longs
+from levelwind.assignors.problem.columns import Bools, Floats, Ints, Longs
 
 Aim: TypeAlias = Literal["cross_rack", "moves"]
 """The objective to lower."""
@@ -27,7 +28,7 @@ def improve(
     model: Model,
     owner: Ints,
     preferred_owner: Ints,
-    limit: float,
+    limit: Floats,
     max_cross_rack_cost: int,
     budget: WorkBudget,
     aim: Aim,
@@ -38,7 +39,7 @@ def improve(
         model: the problem.
         owner: the plan.
         preferred_owner: the member that should keep the partition (P); -1 for none.
-        limit: longest time to drain that a member may have.
+        limit: longest time to drain that each member may have (M).
         max_cross_rack_cost: cross-rack cost that the plan may have.
         budget: how much may be tried.
         aim: the objective to lower.
@@ -49,7 +50,7 @@ def improve(
     for _ in range(MAX_PASSES):
         improved = False
         for partition in search.improvable().tolist():
-            if not budget.spend(3 * len(owner)):
+            if not budget.spend(3 * search.partitions_compared(partition)):
                 return search.working.owner
             improved |= search.improve_partition(partition)
         if not improved:
@@ -78,8 +79,8 @@ class _ImprovementSearch:
     """A search for single moves and exchanges that lower one objective."""
 
     working: WorkingPlan
-    limit: float
-    """Longest time to drain that a member may have."""
+    limit: Floats
+    """M: longest time to drain that the member may have."""
     max_cross_rack_cost: int
     """Cross-rack cost that the plan may have."""
     aim: Aim
@@ -97,6 +98,12 @@ class _ImprovementSearch:
             cost = np.where(is_away, 1 + working.model.load[owned], 0)
         improvable = np.flatnonzero(cost > 0)
         return np.asarray(owned[improvable[np.argsort(-cost[improvable], kind="stable")]])
+
+    def partitions_compared(self, partition: int) -> int:
+        """How many partitions could come back for one: of all members, or of its preferred one."""
+        if self.aim == "cross_rack":
+            return len(self.working.owner)
+        return int(self.working.member_count[self.working.preferred_owner[partition]])
 
     def improve_partition(self, partition: int) -> bool:
         """Give a partition a better owner; return whether one was found."""
@@ -163,7 +170,7 @@ class _ImprovementSearch:
         ) / model.capacity[takers]
         acceptable = self._acceptable(candidate.cross_rack_change, candidate.moves_change)
         acceptable &= (working.member_count[takers] < model.max_count[takers]) & (
-            drain_after <= self.limit
+            drain_after <= self.limit[takers]
         )
         if not acceptable.any():
             return None
@@ -186,7 +193,10 @@ class _ImprovementSearch:
         working, model, giver = self.working, self.working.model, np.array([candidate.giver])
         taker_index = np.full(len(model.member_class) + 1, -1, dtype=np.int64)  # the last: no owner
         taker_index[candidate.takers] = np.arange(len(candidate.takers))
-        returns = np.flatnonzero(taker_index[working.owner] >= 0)
+        if len(candidate.takers) == 1:
+            returns = working.partitions_of(int(candidate.takers[0]))
+        else:
+            returns = np.flatnonzero(taker_index[working.owner] >= 0)
         returns = returns[model.may_own(returns, giver)]
         taker = working.owner[returns]
         taker_position = taker_index[taker]
@@ -204,8 +214,10 @@ class _ImprovementSearch:
         acceptable = self._acceptable(cross_rack_change, moves_change)
         acceptable &= (working.member_load[candidate.giver] - gain) / model.capacity[
             candidate.giver
-        ] <= self.limit
-        acceptable &= (working.member_load[taker] + gain) / model.capacity[taker] <= self.limit
+        ] <= self.limit[candidate.giver]
+        acceptable &= (working.member_load[taker] + gain) / model.capacity[taker] <= self.limit[
+            taker
+        ]
         options = np.flatnonzero(acceptable)
         if not len(options):
             return None

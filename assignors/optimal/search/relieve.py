@@ -75,8 +75,13 @@ def relieve(
         if drain_time[giver] <= limit:
             break
         good_enough = bool(drain_time[giver] <= enough)
-        step = _best_step(
-            working, giver, _takers(working, giver, drain_time), limit, budget, max_cross_rack_cost
+        step = best_step(
+            working,
+            giver,
+            possible_takers(working, giver, drain_time),
+            limit,
+            budget,
+            max_cross_rack_cost,
         )
         if good_enough and (
             step is None
@@ -93,14 +98,14 @@ def relieve(
     return working.owner
 
 
-def _takers(working: WorkingPlan, giver: int, drain_time: Floats) -> Longs:
+def possible_takers(working: WorkingPlan, giver: int, drain_time: Floats) -> Longs:
     """Members that could relieve a member, the least loaded first."""
     component = working.model.component
     takers = np.flatnonzero((component == component[giver]) & (drain_time < drain_time[giver]))
     return takers[np.argsort(drain_time[takers], kind="stable")]
 
 
-def _best_step(
+def best_step(
     working: WorkingPlan,
     giver: int,
     takers: Longs,

@@ -18,7 +18,16 @@ from levelwind.assignors.optimal.slack_search import choose_slack
 from levelwind.assignors.problem.assignment import Assignment
 from levelwind.assignors.problem.group import Group
 from levelwind.assignors.problem.validity import violations
-from levelwind_testing.groups.exhaustive import EveryPlan, best_values, plan_values
+from levelwind_testing.groups.exhaustive import (
+    EveryPlan,
+    best_values,
+    connected_members,
+    in_order_within,
+    least_in_order,
+    plan_values,
+    rank_limits,
+    works,
+)
 from levelwind_testing.groups.random_groups import ProblemShape, seeded_problem
 
 SMALL = ProblemShape(topics=3, partitions=4, members=4)
@@ -83,9 +92,20 @@ def check_order(seed):
     joined = model.member_count(model.current_owner) == 0
     share = np.minimum(model.member_count(choice.target.owner), model.limits.even_min)
     assert np.all(choice.model.member_count(plan.assignment.owner)[joined] >= share[joined]), seed
+    # Loads: the target is the most level of those as good in racks, and the plan within its limits.
+    most_level = possible[slack] & light & (every.cross_rack_cost <= racks * ROUNDING)
+    members = connected_members(group)
+    level = level_enough(
+        group, every.loads, most_level, choice.target.owner, members, limit, chosen.load_floor
+    )
+    if level is None:
+        return
+    loads = plan_loads(group, plan.assignment.owner)
+    assert is_row(every.loads[level], loads), seed
     wide = every.within(repaired.min_count, repaired.max_count)
     if repaired.slack == 0:
         wide = possible[slack]
+    wide &= level
     least_racks = every.cross_rack_cost[wide & light].min()
     best_racks = wide & light & (every.cross_rack_cost <= least_racks * ROUNDING)
     fewest = every.moves[best_racks].min()
@@ -113,6 +133,36 @@ def check_order(seed):
     assert load_moves_bound(repaired, limit) <= every.moves[wide & light].min(), seed
 
 
+def level_enough(group, loads, among, target, components, largest, floor):
+    """Hold the target against the most level plan of some; return the plans that are level enough.
+
+    None where a plan at the very limit is within it or beyond it as the last digit rounds.
+    """
+    own, level = plan_loads(group, target), np.ones(len(loads), dtype=np.bool_)
+    for members in components:
+        order = sorted(members, key=lambda member: -own[member])
+        in_order = own[order].tolist()
+        assert in_order == pytest.approx(least_in_order(loads[among], members), rel=1e-9)
+        capacities = group.capacity[order].tolist()
+        limits = np.array(rank_limits(in_order, capacities, largest, TOLERANCE, floor))
+        within = in_order_within(loads, members, limits * (1 - HAIR))
+        if (in_order_within(loads, members, limits * (1 + HAIR)) != within).any():
+            return None
+        level &= within
+    return level
+
+
+def plan_loads(group, owner):
+    """Seconds of each member under a plan."""
+    work = np.bincount(owner[owner >= 0], np.array(works(group))[owner >= 0], len(group.members))
+    return work / group.capacity
+
+
+def is_row(rows, row):
+    """Whether one of the rows is this one, but for its last digits."""
+    return bool((np.abs(rows - row) <= 1e-9 * np.abs(row)).all(axis=1).any())
+
+
 def checked_gap(seed):
     """Hold one group's plan at even counts against the oracle.
 
@@ -122,11 +172,28 @@ def checked_gap(seed):
     plan = optimal_plan(group, counts="even")
     assert violations(group, plan.assignment) == ()
     achieved = plan_values(group, plan.assignment.owner.tolist())
+    model = build_model(group, Options(counts="even"))
+    target = choose_slack(model, WorkBudget.of_seconds(1)).target
+    components = [
+        np.flatnonzero(model.component == number).tolist()
+        for number in range(len(model.components.quota))
+    ]
+    unclear = []
+
+    def level(loads, among):
+        largest = target.drain_time * (1 + TOLERANCE)
+        within = level_enough(group, loads, among, target.owner, components, largest, 0.0)
+        unclear.append(within is None)
+        return True if within is None else within
+
     best = best_values(group, TOLERANCE - HAIR)
     certificate = plan.certificate
     assert achieved.counts == best.counts, seed
     assert achieved.drain_time <= best.drain_time * (1 + TOLERANCE) * ROUNDING, seed
-    if best != best_values(group, TOLERANCE + HAIR):
+    clear = best == best_values(group, TOLERANCE + HAIR)
+    if clear:
+        best = best_values(group, TOLERANCE - HAIR, level)
+    if not clear or any(unclear):
         # A plan at the very limit of load is within it or beyond it as the last digit rounds.
         return achieved.drain_time / best.drain_time - 1 if best.drain_time else 0.0
     assert achieved.cross_rack_cost <= best.cross_rack_cost, seed
@@ -152,7 +219,6 @@ def checked_gap(seed):
         or certificate.load.bound <= achieved.drain_time * ROUNDING
     ), seed
     # Nor are those that larger groups rest on.
-    model = build_model(group, Options(counts="even"))
     assert load_bound(model).value <= best.drain_time * ROUNDING, seed
     assert cross_rack_bound(model) <= best.cross_rack_cost, seed
     assert count_moves_bound(model) <= best.moves, seed

@@ -127,6 +127,54 @@ def test_where_hardly_two_members_read_the_same_load_is_levelled_within_the_time
     assert certificate.complete
 
 
+def seconds_of(lags, held, speed, **options):
+    """Seconds that each member needs under the plan of a topic, and the plan's moves."""
+    members = [
+        Member(id=name, topics="*", speed=speed, owned={"t": numbers}, generation=1)
+        for name, numbers in held.items()
+    ]
+    group = Group.build({"t": Topic(partitions=len(lags), lags=lags)}, members)
+    plan = optimal_plan(group, **options)
+    work = np.bincount(plan.assignment.owner, lags, len(members))
+    return dict(zip(held, work / speed, strict=True)), plan.certificate.moves.value
+
+
+def test_three_of_30_000_beside_one_of_100_000_are_shared_as_far_as_they_can_be_split():
+    lags = [100_000, 30_000, 30_000, 30_000, 100, 100, 100]
+    held = {"a": [0], "b": [1, 2, 3], "c": [4, 5, 6]}
+    seconds, moves = seconds_of(lags, held, 300.0)
+    # b would have worked for 300 s, and c for one. Two and one of three is the best there is.
+    assert (seconds["a"], seconds["b"], seconds["c"], moves) == (100_000 / 300, 200, 101, 1)
+
+
+def test_four_of_22_500_beside_one_of_100_000_are_shared_within_two_percent():
+    lags = [100_000, 22_500, 22_500, 22_500, 22_500, 100, 100, 100]
+    held = {"a": [0], "b": [1, 2, 3, 4], "c": [5, 6, 7]}
+    seconds, _ = seconds_of(lags, held, 300.0)
+    assert seconds["a"] <= 100_000 / 300 * 1.02
+    assert seconds["b"] == pytest.approx(seconds["c"], rel=0.02)
+
+
+def test_three_of_9_000_beside_a_hot_one_of_45_000_are_done_in_a_third_of_the_time():
+    lags = [45_000, 9_000, 9_000, 9_000, *[0] * 16]
+    held = {"a": [0, 4, 5], "b": [1, 2, 3], "c": [*range(6, 13)], "d": [*range(13, 20)]}
+    seconds, _ = seconds_of(lags, held, 500 / 3)
+    assert seconds == pytest.approx({"a": 270, "b": 54, "c": 54, "d": 54})
+
+
+@pytest.mark.parametrize(("members", "partitions"), [(12, 1_200), (40, 4_000)])
+def test_beside_a_hot_partition_all_others_are_level_in_large_groups_too(members, partitions):
+    draw = Random(members)
+    lags = [partitions * 2_000, *(draw.randrange(500, 1_500) for _ in range(partitions - 1))]
+    # All that is behind lies with every fourth member.
+    lags = [lag if n % members % 4 == 0 else 0 for n, lag in enumerate(lags)]
+    held = {f"m{n}": [*range(n, partitions, members)] for n in range(members)}
+    seconds, moves = seconds_of(lags, held, 100.0)
+    rest = sorted(seconds.values())[:-1]
+    assert max(rest) <= sum(lags[1:]) / 100 / (members - 1) * 1.02
+    assert moves < partitions / 3  # three of four that have lag, and next to nothing else
+
+
 def test_lag_below_the_floor_is_no_reason_to_cross_racks():
     topics = {
         "t": Topic(partitions=4, lags=[50, 50, 1, 1], replica_racks=[["a"], ["a"], ["b"], ["b"]])

@@ -89,8 +89,12 @@ def plan_values(group, owner):
     return PlanValues(tuple(sorted(count, reverse=True)), drain_time, cross_rack_cost, moves)
 
 
-def best_values(group, tolerance=0.02, **options):
-    """The best values of any plan with the most even counts, by trying every one."""
+def best_values(group, tolerance=0.02, level=None, **options):
+    """The best values of any plan with the most even counts, by trying every one.
+
+    `level` says which plans are level enough: it gets the loads of all, a row for each, and which
+    of them are within the tolerance of the largest load and have the lowest cross-rack cost.
+    """
     readers = readers_of(group, **options)
     vectors = _counts(readers, len(group.members))
     target = min(tuple(sorted(vector, reverse=True)) for vector in vectors)
@@ -129,16 +133,55 @@ def best_values(group, tolerance=0.02, **options):
     wanted = np.array(sorted(good), dtype=np.int8).reshape(len(good), members)
     width = 16 ** np.arange(members, dtype=np.int64)
     right = np.isin(count @ width, wanted @ width)
-    drain_time = (work[right] / group.capacity).max(axis=1, initial=0.0)
+    loads = work[right] / group.capacity
+    drain_time = loads.max(axis=1, initial=0.0)
     cross_rack_cost, moves = cross_rack_cost[right], moves[right]
     within_tolerance = drain_time <= drain_time.min() * (1 + tolerance) * (1 + 1e-9)
     cheapest = within_tolerance & (cross_rack_cost <= cross_rack_cost[within_tolerance].min())
+    if level is not None:
+        cheapest &= level(loads, cheapest)
     return PlanValues(
         target,
         float(drain_time.min()),
         float(cross_rack_cost[within_tolerance].min()),
         int(moves[cheapest].min()),
     )
+
+
+def connected_members(group, **options):
+    """Members that partitions connect, directly or through others: lists without a common one."""
+    parts = []
+    for owners in readers_of(group, **options):
+        if owners:
+            joined = set(owners).union(*(part for part in parts if part & set(owners)))
+            parts = [part for part in parts if not part & joined] + [joined]
+    return [sorted(part) for part in parts]
+
+
+def rank_limits(loads, capacities, largest, tolerance, floor):
+    """Limits of the loads by rank, from those of the most level plan, the largest first."""
+    limits, highest = [], None
+    for rank, load in enumerate(loads):
+        work = sum(a * c for a, c in zip(loads[rank:], capacities[rank:], strict=True))
+        mean = work / sum(capacities[rank:])
+        if load <= max(mean * (1 + tolerance), floor) * (1 + 1e-12):
+            rest = len(loads) - rank
+            limits += [max(mean * (1 + tolerance), floor)] * rest
+            break
+        if highest is None or max(load * (1 + tolerance), floor) < highest:
+            highest = load
+        limits.append(max(highest * (1 + tolerance), floor))
+    return [min(limit, largest) for limit in limits]
+
+
+def least_in_order(loads, members):
+    """The least loads of some members, the largest first, of any plan; a row for each plan."""
+    return min(map(tuple, (-np.sort(-loads[:, members], axis=1)).tolist()))
+
+
+def in_order_within(loads, members, limits):
+    """Plans whose loads of some members are, in order, within limits."""
+    return (-np.sort(-loads[:, members], axis=1) <= np.array(limits)).all(axis=1)
 
 
 class EveryPlan:
@@ -165,7 +208,8 @@ class EveryPlan:
             )
             moved = (held[partition] >= 0) & (chosen != held[partition])
             self.moves = np.tile(self.moves, len(owners)) + moved
-        self.drain_time = (work / group.capacity).max(axis=1, initial=0.0)
+        self.loads = work / group.capacity
+        self.drain_time = self.loads.max(axis=1, initial=0.0)
         self.squares = (self.count.astype(np.int64) ** 2).sum(axis=1)
         self.worst_first = np.sort(self.count, axis=1)[:, ::-1]
 
