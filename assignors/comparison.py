@@ -16,8 +16,8 @@ from levelwind.assignors.problem.score import Score, score
 from levelwind.assignors.problem.validity import violations
 from levelwind.assignors.registry import Strategy, strategy_named
 
-FIGURES = ("spread", "cross_rack", "moved", "skew", "drain_seconds", "utilisation")
-HEADINGS = {"cross_rack": "cross-rack", "drain_seconds": "drain s"}
+FIGURES = ("spread", "cross_rack", "moved", "skew", "drain_seconds", "wait_seconds", "utilisation")
+HEADINGS = {"cross_rack": "cross-rack", "drain_seconds": "drain s", "wait_seconds": "wait s"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

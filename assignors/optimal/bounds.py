@@ -10,6 +10,7 @@ import numpy as np
 
 from levelwind.assignors.optimal.model.model import Model, sum_by_index
 from levelwind.assignors.problem.columns import Floats, Longs
+from levelwind.assignors.problem.drain import best_wait
 from levelwind.assignors.solver import Arcs, concat_arcs, max_flow
 
 MAX_HEAVY_PER_MEMBER = 16
@@ -40,6 +41,19 @@ def load_bound(model: Model) -> Bound:
             *_slowest_members(model),
         ]
     return max(found, key=lambda bound: bound.value)
+
+
+def wait_bound(model: Model) -> Bound:
+    """Lower bound on the mean wait, in seconds: each component as level as its partitions allow."""
+    owned = np.flatnonzero(model.assignable)
+    component_of = model.connected.of_reader_set[model.reader_set[owned]]
+    members_of = model.connected.of_eligibility[model.eligibility[model.member_class]]
+    waiting = 0.0
+    for number in range(len(model.connected.quota)):
+        work = model.load[owned[component_of == number]]
+        waiting += best_wait(work, model.capacity[members_of == number]) * float(work.sum())
+    total = float(model.load[owned].sum())
+    return Bound(waiting / total if total else 0.0, "level beside the heaviest partitions")
 
 
 def _total(model: Model) -> Bound:

@@ -12,13 +12,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from levelwind.assignors.optimal.bounds import Bound, count_moves_bound, load_moves_bound
+from levelwind.assignors.optimal.bounds import (
+    Bound,
+    count_moves_bound,
+    load_moves_bound,
+    wait_bound,
+)
 from levelwind.assignors.optimal.model.load_limits import LoadLimits
 from levelwind.assignors.optimal.model.model import Model
 from levelwind.assignors.optimal.model.work_budget import ClockCuts
 from levelwind.assignors.optimal.search.class_flow import cross_rack_bound
 from levelwind.assignors.optimal.target import Target
 from levelwind.assignors.problem.columns import Ints
+from levelwind.assignors.problem.drain import wait_seconds
 
 MAX_NAMED_PARTITIONS = 3
 """Partitions of a bound that a certificate names; more names add nothing for a reader."""
@@ -68,6 +74,8 @@ class Certificate:
     """Largest load of a member in seconds: its lag and the horizon's arrivals over its capacity."""
     cross_rack: Objective
     """Weight of the partitions that are read across racks."""
+    wait: Objective
+    """Mean wait of the records of the horizon in seconds, which level loads make short."""
     moves: Objective
     """Partitions that change their owner."""
     counts: Objective
@@ -98,7 +106,7 @@ class Certificate:
     @property
     def objectives(self) -> tuple[Objective, ...]:
         """The objectives in order of importance."""
-        return self.load, self.cross_rack, self.moves, self.counts
+        return self.load, self.cross_rack, self.wait, self.moves, self.counts
 
     @property
     def cut_by(self) -> tuple[str, ...]:
@@ -122,12 +130,14 @@ class Certificate:
     def lines(self) -> tuple[str, ...]:
         """One sentence for each objective and for each limit that was reached."""
         load = _bound_reason(self.load, "no plan can do better", " s")
+        wait = _bound_reason(self.wait, "no plan can do better", " s")
         moves = _bound_reason(self.moves, "no plan needs fewer")
         counts = _bound_reason(self.counts, "no plan is more even")
         assumed = " at assumed speeds" if self.assumed and self.load.value else ""
         sentences = [
             f"largest load {_figure(self.load.value)} s{assumed}, {load}",
             self._cross_rack_line(),
+            f"mean wait {_figure(self.wait.value)} s{assumed}, {wait}",
             f"moves {self.moves.value:,.0f}, {moves}",
             f"largest count {self.counts.value:,.0f}, {counts}",
         ]
@@ -209,6 +219,7 @@ def certify(
             ),
         ),
         cross_rack=_cross_rack_objective(model, owner, cheapest),
+        wait=_wait_objective(model, owner),
         moves=_moves_objective(model, owner, limits, exact=exact and not truncated),
         traffic=int(model.weight[racks_known].sum()),
         horizon=model.horizon,
@@ -232,6 +243,12 @@ def _cross_rack_objective(model: Model, owner: Ints, cheapest: Ints | None) -> O
     else:
         bound, kind = cross_rack_bound(model), "min-cost flow at these counts"
     return Objective(name="cross_rack", value=value, bound=min(bound, value), bound_kind=kind)
+
+
+def _wait_objective(model: Model, owner: Ints) -> Objective:
+    value = wait_seconds(model.drain_time(owner), model.capacity)
+    bound = wait_bound(model)
+    return Objective(name="wait", value=value, bound=min(bound.value, value), bound_kind=bound.kind)
 
 
 def _moves_objective(model: Model, owner: Ints, limits: LoadLimits, *, exact: bool) -> Objective:

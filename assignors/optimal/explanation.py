@@ -18,6 +18,7 @@ from levelwind.assignors.optimal.model.plan_options import Options
 from levelwind.assignors.optimal.model.working_plan import WorkingPlan
 from levelwind.assignors.problem.assignment import NOBODY, Assignment
 from levelwind.assignors.problem.columns import Floats, Longs
+from levelwind.assignors.problem.drain import wait_seconds
 from levelwind.assignors.problem.group import Group
 from levelwind.assignors.problem.inputs import ProblemError
 
@@ -36,6 +37,8 @@ class Alternative:
     """Increase of the largest load, in seconds."""
     cross_rack: float
     """Change of the share of traffic that is read across racks."""
+    wait: float
+    """Increase of the mean wait of records in seconds, beyond the tolerance of load."""
     moves: int
     """Change of the number of partitions that are not with their current owner."""
 
@@ -47,6 +50,7 @@ class Alternative:
             "uneven": self.uneven,
             "load": round(self.load, 6),
             "cross_rack": round(self.cross_rack, 6),
+            "wait": round(self.wait, 6),
             "moves": self.moves,
         }
 
@@ -57,6 +61,7 @@ class Alternative:
             f"{self.uneven} uneven count{'s' if self.uneven > 1 else ''}" if self.uneven else "",
             f"{self.load:+,.1f} s on the largest load" if round(self.load, 1) else "",
             f"{self.cross_rack:+.2%} across racks" if self.cross_rack else "",
+            f"{self.wait:+,.1f} s on the mean wait" if round(self.wait, 1) else "",
             f"{self.moves:+d} move{'s' if abs(self.moves) > 1 else ''}" if self.moves else "",
         ]
         return f"{head}: " + (", ".join(filter(None, costs)) or "the same in every respect")
@@ -168,8 +173,8 @@ def _reasons(model: Model, partition: int, owner: int) -> Iterable[str]:
         yield "the racks of the replicas or of the member are unknown"
 
 
-CostChange = tuple[int, float, int, int]
-"""Changes of the objectives: uneven counts, load, cross-rack cost, moves."""
+CostChange = tuple[int, float, int, float, int]
+"""Changes of the objectives: uneven counts, load, cross-rack cost, mean wait, moves."""
 
 
 def _all_alternatives(
@@ -225,11 +230,34 @@ def _cost_changes(
         alone, 0, _moves_change(model, exchanges, taker, owner)
     )
     return [
-        (uneven if is_alone else 0, max(new_peak - peak_before, 0.0), cross, moved)
-        for is_alone, new_peak, cross, moved in zip(
-            alone.tolist(), peak.tolist(), cross_rack_change.tolist(), moves.tolist(), strict=True
+        (uneven if is_alone else 0, max(new_peak - peak_before, 0.0), cross, wait, moved)
+        for is_alone, new_peak, cross, wait, moved in zip(
+            alone.tolist(),
+            peak.tolist(),
+            cross_rack_change.tolist(),
+            _wait_increases(working, owner, taker, gain),
+            moves.tolist(),
+            strict=True,
         )
     ]
+
+
+def _wait_increases(working: WorkingPlan, owner: int, taker: int, gain: Floats) -> list[float]:
+    """Increases of the mean wait in seconds if so many records go from owner to taker.
+
+    What is within the tolerance of load is none.
+    """
+    model, total = working.model, float(working.member_load.sum())
+    if not total:
+        return [0.0] * len(gain)
+    waiting = np.zeros(len(gain))
+    for member, change in ((owner, -gain), (taker, gain)):
+        before, capacity = working.member_load[member], model.capacity[member]
+        waiting += change * (2 * before + change) / capacity
+    changes = waiting / (2 * total)
+    least = model.options.load_tolerance * wait_seconds(working.drain_time(), model.capacity)
+    increases: list[float] = np.where(changes > least, changes, 0.0).tolist()
+    return increases
 
 
 def _uneven_change(working: WorkingPlan, owner: int, taker: int) -> int:
@@ -260,7 +288,7 @@ def _moves_change(model: Model, partitions: Longs, before: int, after: int) -> L
 
 def _alternative(working: WorkingPlan, cost: CostChange, taker: int, exchange: int) -> Alternative:
     group = working.model.group
-    uneven, load, cross_rack_change, moves = cost
+    uneven, load, cross_rack_change, wait, moves = cost
     traffic = max(int(working.model.weight.sum()), 1)
     return Alternative(
         member=group.members[taker],
@@ -268,6 +296,7 @@ def _alternative(working: WorkingPlan, cost: CostChange, taker: int, exchange: i
         uneven=uneven,
         load=load,
         cross_rack=cross_rack_change / traffic,
+        wait=wait,
         moves=moves,
     )
 

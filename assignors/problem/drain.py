@@ -183,6 +183,74 @@ def best_load(work: Floats, capacity: Floats) -> float:
     return max(float(work.sum() / capacity.sum()), float(work.max() / capacity.max()))
 
 
+def wait_seconds(load: Floats, capacity: Floats) -> float:
+    """Compute the mean wait of the records of the horizon: each member reads its own evenly.
+
+    It is half of the load that the owner of a record has, on average. The largest load is what the
+    last record waits; this is what all of them wait.
+
+    Args:
+        load: load of each member in seconds.
+        capacity: records per second of each member.
+    """
+    work = load * capacity
+    total = float(work.sum())
+    return float((work * load).sum()) / (2 * total) if total > 0 else 0.0
+
+
+def best_wait(work: Floats, capacity: Floats) -> float:
+    """Compute a mean wait in seconds that no assignment is below.
+
+    Args:
+        work: records of each partition within the horizon: its lag and its arrivals.
+        capacity: records per second of each member.
+    """
+    total = float(work.sum())
+    if not capacity.size or total <= 0:
+        return 0.0
+    share, read = level_profile(work, capacity)
+    capacities, works = np.diff(share, prepend=0.0), np.diff(read, prepend=0.0)
+    return float((works**2 / capacities).sum()) / (2 * total)
+
+
+def level_profile(work: Floats, capacity: Floats) -> tuple[Floats, Floats]:
+    """Compute how level loads can be at best, beside partitions that no plan can split.
+
+    Members in order of load, the largest first, read together so much of the work: as they are
+    added up, capacity by capacity, that is a concave curve under every assignment. The owners of
+    the k heaviest partitions have at least these, and at most the k largest capacities. So no
+    assignment's curve is below the least concave one above these points, and none is more level.
+
+    Args:
+        work: records of each partition within the horizon; some are above 0.
+        capacity: records per second of each member.
+
+    Returns:
+        Capacity and work up to each corner of that curve. The last corner is the whole group; the
+        slope before it is the load of the members that can be level, and the slope before any
+        other corner that of members whose partitions cannot be split.
+    """
+    heaviest = min(len(capacity) - 1, len(work))
+    lighter = len(work) - heaviest
+    top = np.sort(np.partition(work, min(lighter, len(work) - 1))[lighter:])[::-1]
+    share = np.append(np.cumsum(np.sort(capacity)[::-1])[:heaviest], capacity.sum())
+    read = np.append(np.cumsum(top), work.sum())
+    corners = [(0.0, 0.0)]
+    # What lies below the straight line to the end is no corner.
+    above = np.flatnonzero(read[:-1] * share[-1] > read[-1] * share[:-1]).tolist()
+    for index in [*above, len(share) - 1]:
+        point = (float(share[index]), float(read[index]))
+        while len(corners) > 1 and _slope(corners[-2], corners[-1]) <= _slope(corners[-1], point):
+            corners.pop()
+        corners.append(point)
+    columns = np.array(corners[1:])
+    return columns[:, 0], columns[:, 1]
+
+
+def _slope(start: tuple[float, float], end: tuple[float, float]) -> float:
+    return (end[1] - start[1]) / (end[0] - start[0])
+
+
 def members_wanted(arrivals: float, capacity: Floats) -> int:
     """Count the members of today's mean speed that arrivals want, at `TARGET_UTILISATION`."""
     if arrivals <= 0 or not capacity.size:
@@ -208,6 +276,8 @@ class DrainFigures:
     """Largest load of a member, in seconds."""
     mean: float
     """Load of every member in seconds if all shared the work by their capacity."""
+    wait: float
+    """Mean wait of the records of the horizon, in seconds."""
     best: float
     """Largest load in seconds that no assignment is below."""
     skew: float | None
@@ -268,6 +338,7 @@ def drain_figures(
         horizon=horizon,
         heaviest=float(load.max(initial=0.0)),
         mean=(backlog + arrivals * horizon) / total if total else 0.0,
+        wait=wait_seconds(load, capacity),
         best=best_load(lag + rate * horizon, capacity),
         skew=skew_of(load),
         utilisation=float((member_rate / capacity).max(initial=0.0)),

@@ -28,6 +28,8 @@ class Score:
     """Load of the most loaded member over the mean load of the members; None without any load."""
     drain_seconds: float | None = None
     """Load of the most loaded member in seconds, at the group's horizon; None without any load."""
+    wait_seconds: float | None = None
+    """Mean wait of the records of the group's horizon, in seconds; None without any load."""
     utilisation: float | None = None
     """Largest share of its capacity that the arrivals of a member need; None without arrivals."""
     drain: DrainFigures | None = None
@@ -41,6 +43,7 @@ class Score:
             "moved": self.moved,
             "skew": self.skew,
             "drain_seconds": self.drain_seconds,
+            "wait_seconds": self.wait_seconds,
             "utilisation": self.utilisation,
         }
 
@@ -57,6 +60,7 @@ def score(group: Group, assignment: Assignment) -> Score:
         moved=int(np.count_nonzero((held >= 0) & (held != owner))),
         skew=None if figures.skew is None else round(figures.skew, 6),
         drain_seconds=round(figures.heaviest, 6) if figures.mean else None,
+        wait_seconds=round(figures.wait, 6) if figures.mean else None,
         utilisation=round(figures.utilisation, 6) if figures.arrivals else None,
         drain=figures,
     )

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 COMPARED = ("target", "before", "after", "waiting", "certificate")
 """Fields of a decision that its replay computes again."""
+FIGURES = ("before", "after", "waiting", "certificate")
+"""Those of them to which a later version may add figures."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +100,11 @@ def replay(entry: DecisionEntry) -> ReplayResult:
     except (ProblemError, RuntimeError) as error:
         raise NotFoundError(f"decision {entry.id} cannot be computed again: {error}") from error
     # Through JSON, as the record went: a tuple and a list are the same bytes.
-    computed: Any = loads(dumps(plan_body(plan)))
+    body: Any = loads(dumps(plan_body(plan)))
+    computed = {
+        name: _as_recorded(entry.body.get(name), body[name]) if name in FIGURES else body[name]
+        for name in COMPARED
+    }
     differences = {
         name: (entry.body.get(name), computed[name])
         for name in COMPARED
@@ -112,6 +118,24 @@ def replay(entry: DecisionEntry) -> ReplayResult:
         moved_otherwise=_moved_otherwise(entry, plan),
         note=_note(entry),
     )
+
+
+def _as_recorded(recorded: Any, computed: Any) -> Any:
+    """Return what was computed without the figures that the recording version did not know.
+
+    The sentences of a certificate say what its objectives say, and count where these are the same.
+    """
+    if not isinstance(recorded, dict) or not isinstance(computed, dict):
+        return computed
+    known = {
+        name: _as_recorded(recorded[name], value)
+        for name, value in computed.items()
+        if name in recorded
+    }
+    further = computed.get("objectives", {}).keys() - recorded.get("objectives", {}).keys()
+    if further:
+        known["summary"] = recorded.get("summary")
+    return known
 
 
 def _moved_otherwise(entry: DecisionEntry, plan: ComputedPlan) -> int:

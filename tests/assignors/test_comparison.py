@@ -29,6 +29,8 @@ def test_the_table_stars_the_best_figure_where_they_differ():
         "skew",
         "drain",
         "s",
+        "wait",
+        "s",
         "utilisation",
         "µs",
     ]

@@ -38,6 +38,7 @@ def test_a_problem_is_answered_with_assignment_score_and_times():
             "moved": 0,
             "skew": 1.047619,
             "drain_seconds": 62.857143,  # no speed is known: 60 s are assumed
+            "wait_seconds": 30.068027,
             "utilisation": None,
         },
     }

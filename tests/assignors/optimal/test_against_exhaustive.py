@@ -117,10 +117,14 @@ def check_order(seed):
     # The certificate tells the plan's values, and no bound is above the best one.
     certificate = plan.certificate
     objectives = [objective.name for objective in certificate.objectives]
-    assert objectives == ["load", "cross_rack", "moves", "counts"]
+    assert objectives == ["load", "cross_rack", "wait", "moves", "counts"]
     assert certificate.load.value == pytest.approx(achieved.drain_time)
     assert certificate.cross_rack.value == achieved.cross_rack_cost
     assert certificate.moves.value == achieved.moves
+    work = float(loads @ group.capacity)
+    waited = float(loads**2 @ group.capacity) / (2 * work) if work else 0.0
+    assert certificate.wait.value == pytest.approx(waited)
+    assert certificate.wait.bound <= every.waits(group).min() * ROUNDING, seed
     assert certificate.load.bound <= best * ROUNDING, seed
     assert certificate.cross_rack.bound <= max(least_racks, 0), seed
     assert certificate.moves.bound <= max(fewest, achieved.moves), seed

@@ -38,7 +38,10 @@ def test_the_next_best_place_is_told_with_what_it_costs_in_each_objective():
     assert explanation.lines() == (
         "t-0 is owned by A: this member owned it before; a replica is in the member's rack",
         "the next best alternatives would cost:",
-        "  B, in exchange for t-1: +10.0 s on the largest load, +50.00% across racks, +2 moves",
+        (
+            "  B, in exchange for t-1: +10.0 s on the largest load, +50.00% across racks,"
+            " +3.2 s on the mean wait, +2 moves"
+        ),
     )
     assert explanation.as_json()["alternatives"][0]["cross_rack"] == 0.5
 

@@ -15,15 +15,18 @@ from levelwind.assignors.problem.drain import (
     LONGEST_HORIZON_SECONDS,
     SHORTEST_HORIZON_SECONDS,
     best_load,
+    best_wait,
     drain_figures,
     drain_seconds,
     horizon_seconds,
     horizons,
+    level_profile,
     load_seconds,
     members_wanted,
     resolve_capacities,
     skew_of,
     sum_by_member,
+    wait_seconds,
 )
 from levelwind.assignors.problem.group import Group
 from levelwind.assignors.problem.inputs import Member, ProblemError, Topic
@@ -180,6 +183,35 @@ def test_the_best_load_is_that_of_the_mean_or_of_the_heaviest_partition():
     assert best_load(np.array([30.0, 30.0]), np.array([1.0, 2.0])) == 20
     assert best_load(np.array([90.0, 0.0]), np.array([1.0, 2.0])) == 45
     assert best_load(np.zeros(0), np.ones(1)) == best_load(np.ones(1), np.zeros(0)) == 0
+
+
+def test_the_mean_wait_is_half_of_the_load_that_a_record_finds():
+    # 90 records find 9 s, and 10 find one second; level they would find 5 s.
+    load, capacity = np.array([9.0, 1.0]), np.array([10.0, 10.0])
+    assert wait_seconds(load, capacity) == (90 * 9 + 10 * 1) / 100 / 2
+    assert best_wait(np.full(10, 10.0), capacity) == 2.5
+    assert (wait_seconds(0 * load, capacity), best_wait(np.zeros(3), capacity)) == (0.0, 0.0)
+
+
+def test_beside_a_partition_that_cannot_be_split_the_others_are_level_at_best():
+    work = np.array([45.0, 9.0, 9.0, 9.0, 0.0])
+    capacities, works = level_profile(work, np.ones(4))
+    assert (capacities.tolist(), works.tolist()) == ([1, 4], [45, 72])
+    assert best_wait(work, np.ones(4)) == (45 * 45 + 3 * 9 * 9) / 72 / 2
+    # The heaviest one is best with the fastest; two hot ones are two corners, or one on a line.
+    assert level_profile(work, np.array([1.0, 1.0, 4.0]))[0].tolist() == [6]
+    assert level_profile(np.array([60.0, 40.0, 5.0]), np.ones(3))[1].tolist() == [60, 100, 105]
+    assert level_profile(np.array([40.0, 40.0, 5.0]), np.ones(3))[1].tolist() == [80, 85]
+
+
+@given(group=groups(), seed=st.integers(0, 99))
+def test_no_assignment_has_a_shorter_mean_wait_than_the_best(group, seed):
+    lag, rate, _, capacity = group
+    work = np.asarray(lag + rate * 10, np.float64)
+    if len(capacity):
+        owner = np.random.default_rng(seed).integers(0, len(capacity), len(work))
+        load = sum_by_member(work, owner, len(capacity)) / capacity
+        assert best_wait(work, capacity) <= wait_seconds(load, capacity) * (1 + 1e-9)
 
 
 def test_figures_are_summed_by_owner_and_what_nobody_owns_counts_for_nobody():

@@ -50,6 +50,13 @@ def naive(problem, names):
         "moved": sum(owner.get(partition) != member for partition, member in held.items()),
         "skew": max(loads) / (sum(loads) / len(loads)) if sum(loads) else None,
         "drain_seconds": max(loads) if sum(loads) else None,
+        "wait_seconds": sum(
+            load / 2 * load * capacity[member.id]
+            for load, member in zip(loads, reading, strict=True)
+        )
+        / sum(load * capacity[member.id] for load, member in zip(loads, reading, strict=True))
+        if sum(loads)
+        else None,
         "utilisation": max(busy) if sum(busy) else None,
     }
 
@@ -82,6 +89,7 @@ def test_what_cannot_be_measured_is_none():
         "moved": 0,
         "skew": None,
         "drain_seconds": None,
+        "wait_seconds": None,
         "utilisation": None,
     }
 

@@ -48,6 +48,8 @@ def test_the_table_has_a_row_for_each_strategy_under_the_problems_title():
         "skew",
         "drain",
         "s",
+        "wait",
+        "s",
         "utilisation",
         "µs",
     ]

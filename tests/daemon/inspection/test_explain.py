@@ -33,9 +33,16 @@ def test_a_problems_plan_is_explained_with_its_certificate():
     assert result.output.splitlines() == [
         "t-0 is owned by A: a replica is in the member's rack",
         "the next best alternatives would cost:",
-        "  B, in exchange for t-1: +10.0 s on the largest load, +50.00% across racks",
+        (
+            "  B, in exchange for t-1: +10.0 s on the largest load, +50.00% across racks,"
+            " +3.2 s on the mean wait"
+        ),
         "largest load 120 s, no plan can do better: t-0 alone causes that",
         "cross-rack 0.0%, no plan can do better",
+        (
+            "mean wait 50.79 s, no plan can do better than 47.63 s: level beside the heaviest"
+            " partitions"
+        ),
         "moves 0, no plan needs fewer",
         "largest count 2, no plan is more even",
     ]

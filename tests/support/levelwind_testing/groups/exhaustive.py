@@ -217,6 +217,12 @@ class EveryPlan:
         """Plans whose counts are within limits by member."""
         return ((self.count >= least) & (self.count <= most)).all(axis=1)
 
+    def waits(self, group):
+        """Mean wait of the records of each plan, in seconds: half of their owners' loads."""
+        work = self.loads * group.capacity
+        total = np.maximum(work.sum(axis=1), 1e-300)
+        return (work * self.loads).sum(axis=1) / (2 * total)
+
     def most_even(self):
         """Plans with the most even counts."""
         best = min(map(tuple, self.worst_first.tolist()))
