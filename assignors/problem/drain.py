@@ -36,6 +36,9 @@ ASSUMED_DRAIN_SECONDS = 60.0
 """Time to drain that a group without arrivals is assumed to need for its backlog."""
 LONGEST_LAG_AT_PACE_SECONDS = 10.0
 """Seconds of its arrivals that a member which keeps pace may be behind."""
+SHORT_LEVEL_SECONDS = 12.0
+"""Level below which what a load is above it counts in seconds, and from which as a share of it: the
+floor of the default rule of skew, 3 s, at its threshold, 1.25."""
 LEAST_ASSUMED_SPEED = 100.0
 """Records per second that a member of capacity 1 is assumed to read at least, so that the few
 records of an idle group do not look like much."""
@@ -247,6 +250,48 @@ def level_profile(work: Floats, capacity: Floats) -> tuple[Floats, Floats]:
     return columns[:, 0], columns[:, 1]
 
 
+class Unevenness(NamedTuple):
+    """The load that is furthest above what it would be if all loads were level."""
+
+    load: float
+    """Load of a member in seconds."""
+    level: float
+    """Load in seconds that a member of its rank would have. Invariant: never negative."""
+
+    @property
+    def excess(self) -> float:
+        """Seconds by which the load is above the level."""
+        return max(self.load - self.level, 0.0)
+
+
+def unevenness(load: Floats, capacity: Floats, work: Floats) -> Unevenness:
+    """Find the member whose load is furthest above the level of its rank.
+
+    Where no partition needs the fastest member for longer than the group needs, that is the most
+    loaded member, and the level is the mean load. Beside such a partition it may be any other one:
+    those that could share the rest.
+
+    Args:
+        load: load of each member in seconds.
+        capacity: records per second of each member.
+        work: records of each partition within the horizon: its lag and its arrivals.
+    """
+    if not load.size:
+        return Unevenness(0.0, 0.0)
+    heaviest, level = float(load.max()), best_load(work, capacity)
+    if level <= float(work.sum()) / float(capacity.sum()):
+        return Unevenness(heaviest, level)
+    share, read = level_profile(work, capacity)
+    slope = np.diff(read, prepend=0.0) / np.diff(share, prepend=0.0)
+    order = np.argsort(-load, kind="stable")
+    above = np.cumsum(capacity[order]) - capacity[order]
+    corner = np.searchsorted(share, above * (1 + 1e-9), side="right")
+    levels = slope[np.minimum(corner, len(slope) - 1)]
+    excess = (load[order] - levels) / np.maximum(levels, SHORT_LEVEL_SECONDS)
+    rank = int(np.argmax(excess))
+    return Unevenness(float(load[order[rank]]), float(levels[rank]))
+
+
 def _slope(start: tuple[float, float], end: tuple[float, float]) -> float:
     return (end[1] - start[1]) / (end[0] - start[0])
 
@@ -278,6 +323,8 @@ class DrainFigures:
     """Load of every member in seconds if all shared the work by their capacity."""
     wait: float
     """Mean wait of the records of the horizon, in seconds."""
+    excess: float
+    """Seconds by which a member is furthest above what it would have if all loads were level."""
     best: float
     """Largest load in seconds that no assignment is below."""
     skew: float | None
@@ -339,6 +386,7 @@ def drain_figures(
         heaviest=float(load.max(initial=0.0)),
         mean=(backlog + arrivals * horizon) / total if total else 0.0,
         wait=wait_seconds(load, capacity),
+        excess=unevenness(load, capacity, lag + rate * horizon).excess,
         best=best_load(lag + rate * horizon, capacity),
         skew=skew_of(load),
         utilisation=float((member_rate / capacity).max(initial=0.0)),

@@ -114,8 +114,8 @@ class Proposal:
 
 
 def excess(figures: DrainFigures | None) -> float:
-    """Return the seconds by which the largest load exceeds the least that a plan could reach."""
-    return 0.0 if figures is None else max(figures.heaviest - figures.best, 0.0)
+    """Return the seconds by which a load exceeds what it would be if all loads were level."""
+    return 0.0 if figures is None else figures.excess
 
 
 def _fallen(before: float | None, after: float | None) -> float:

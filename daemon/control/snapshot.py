@@ -257,7 +257,7 @@ class GroupSnapshot:
 
     @cached_property
     def excess(self) -> float:
-        """Seconds by which the largest load exceeds the least that a plan could reach."""
+        """Seconds by which a load exceeds what it would be if all loads were level."""
         return excess(self.lag.drain)
 
     @cached_property

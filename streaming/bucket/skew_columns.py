@@ -69,6 +69,7 @@ class _Loads(NamedTuple):
     arrivals: Floats
     """Records per second."""
     heaviest: Floats
+    lightest: Floats
     utilisation: Floats
 
 
@@ -87,18 +88,22 @@ def judge(
     loads = _loads(state, groups, member_lag, member_rate)
     share = np.where(state["active"][groups], RELEASE, 1.0)
     best, best_utilisation = loads.work / loads.total, loads.arrivals / loads.total
-    maybe = _counts(rule, loads, best, best_utilisation, share, 1 + ROUNDING)
+    # Beside a partition that no plan can split, another load than the largest may count; none is
+    # further above the level of its rank than above the lightest load.
+    maybe = _counts(rule, loads, loads.lightest, best_utilisation, share, 1 + ROUNDING)
     counts = np.zeros(groups.size, np.bool_)
     if (some := np.flatnonzero(maybe)).size:
         work, rate = _heaviest_partitions(state, groups[some], loads.horizon[some])
         fastest = np.maximum.reduceat(loads.capacity, loads.first)[some]
+        unsplittable = some[work / fastest >= best[some] * (1 - ROUNDING)]
         best[some] = np.maximum(best[some], work / fastest)
         best_utilisation[some] = np.maximum(best_utilisation[some], rate / fastest)
         counts, certain = (
             _counts(rule, loads, best, best_utilisation, share, factor)
             for factor in (1 + ROUNDING, 1 - ROUNDING)
         )
-        for index in np.flatnonzero(counts != certain).tolist():
+        unclear = np.union1d(np.flatnonzero(counts != certain), unsplittable)
+        for index in unclear.tolist():
             counts[index] = _counts_alone(state, int(groups[index]), rule, loads, index)
     ready = ~loads.assumed | _waiting(state, groups, loads)
     long, certain = (_lag_is_long(loads, factor) for factor in (1 + ROUNDING, 1 - ROUNDING))
@@ -138,6 +143,7 @@ def _loads(state: BucketState, groups: Int64, member_lag: Floats, member_rate: F
         work=backlog + arrivals * horizon,
         arrivals=arrivals,
         heaviest=np.maximum.reduceat(load, first),
+        lightest=np.minimum.reduceat(load, first),
         utilisation=np.maximum.reduceat(rate / capacity, first),
     )
 

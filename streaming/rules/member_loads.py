@@ -9,11 +9,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from levelwind.assignors.problem.drain import (
+    Unevenness,
     best_load,
     horizon_seconds,
     load_seconds,
     resolve_capacities,
     sum_by_member,
+    unevenness,
 )
 from levelwind.streaming.rules.skew import LONG_LAG_SECONDS, SkewFigures
 
@@ -40,8 +42,8 @@ class MemberLoads:
     """Seconds of arrivals that count: the group's own time to drain, within its bounds."""
     load: Floats
     """Seconds."""
-    best: float
-    """Largest load in seconds that no assignment is below."""
+    uneven: Unevenness
+    """The load that is furthest above the level of its rank."""
     best_utilisation: float
     """Largest utilisation that no assignment is below."""
 
@@ -67,14 +69,15 @@ class MemberLoads:
         )
         horizon = horizon_seconds(backlog, arrivals, float(capacity.sum()))
         partition_rate = rate / RATE_SCALE
+        load = load_seconds(member_lag, member_rate, capacity, horizon)
         return cls(
             lag=member_lag,
             rate=member_rate,
             capacity=capacity,
             assumed=assumed,
             horizon=horizon,
-            load=load_seconds(member_lag, member_rate, capacity, horizon),
-            best=best_load(lag + partition_rate * horizon, capacity),
+            load=load,
+            uneven=unevenness(load, capacity, lag + partition_rate * horizon),
             best_utilisation=best_load(partition_rate, capacity),
         )
 
@@ -91,8 +94,8 @@ class MemberLoads:
             waiting: whether records have shown to wait, by their age or by commits.
         """
         return SkewFigures(
-            heaviest=float(self.load.max(initial=0.0)),
-            best=self.best,
+            heaviest=self.uneven.load,
+            best=self.uneven.level,
             utilisation=float((self.rate / self.capacity).max(initial=0.0)),
             best_utilisation=self.best_utilisation,
             assumed=self.assumed,

@@ -3,13 +3,14 @@
 Load is time to drain, as `levelwind.assignors.problem.drain` defines it. Skew counts while the
 members differ from what a plan could reach, in one of two ways:
 
-- *drain*: the heaviest load is above the best reachable one, by the ratio `threshold` and by
-  `floor_seconds`.
+- *drain*: a load is above what it would be if all loads were level, by the ratio `threshold` and
+  by `floor_seconds`.
 - *utilisation*: a member needs `utilisation` or more of its capacity for what arrives, and a plan
   could lower that by `UTILISATION_GAIN`. So a member beyond its capacity counts before its lag has
   grown. A capacity that is only assumed says nothing of utilisation.
 
-A partition that no plan can split is in the best load, so it raises no trigger by itself. Skew is a
+A partition that no plan can split is in the level load of its owner, so it raises no trigger by
+itself; the level of the others is what is left for them. Skew is a
 trigger once it has counted for `duration_ms` without a break. While the trigger is active, half of
 each distance is enough to keep it so, and it ends as soon as that is missing. While no speed of a
 member is known, seconds are guesses: then skew becomes no trigger before records wait beyond doubt,
@@ -54,7 +55,7 @@ class SkewRule:
     """Settings of the rule."""
 
     threshold: float = 1.25
-    """Least ratio of the heaviest load to the best reachable one that counts."""
+    """Least ratio of a load to the level one that counts."""
     floor_seconds: float = 3.0
     """Least difference of these loads that counts."""
     utilisation: float = 0.85
@@ -73,9 +74,10 @@ class SkewFigures:
     """Loads of a group at one sample, and the best that a plan could reach."""
 
     heaviest: float
-    """Largest load of a member, in seconds."""
+    """Load in seconds that is furthest above the level of its rank: the largest one of a member, or
+    beside a partition that no plan can split perhaps that of another."""
     best: float
-    """Largest load in seconds that no assignment is below."""
+    """That level, in seconds."""
     utilisation: float
     """Largest share of its capacity that the arrivals of a member need."""
     best_utilisation: float
@@ -114,8 +116,8 @@ def drain_counts(rule: SkewRule, heaviest: Number, best: Number, share: Number) 
 
     Args:
         rule: settings of the rule.
-        heaviest: largest load of a member, in seconds, of one group or of several.
-        best: largest load in seconds that no assignment is below.
+        heaviest: load that is furthest above the level, in seconds, of one group or of several.
+        best: that level, in seconds.
         share: share of the distances that is enough: 1, or `RELEASE` for an active trigger.
     """
     more = heaviest - best

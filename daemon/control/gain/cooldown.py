@@ -31,7 +31,7 @@ class ExpectedGain:
     """The gain that a plan because of skew is expected to bring by the end of its cooldown."""
 
     before: float
-    """Seconds by which the largest load exceeded the best one before the plan."""
+    """Seconds by which a load exceeded what it would be if all were level, before the plan."""
     after: float
     """The same seconds as expected after the plan."""
 
@@ -119,7 +119,7 @@ class CooldownState:
         """Compare the last plan's expected gain with the load at the end of its cooldown.
 
         Args:
-            excess: seconds by which the largest load exceeds the best one now.
+            excess: seconds by which a load exceeds what it would be if all were level, now.
             now: monotonic seconds.
             settings: lengths of cooldowns.
         """

@@ -26,6 +26,7 @@ from levelwind.assignors.problem.drain import (
     resolve_capacities,
     skew_of,
     sum_by_member,
+    unevenness,
     wait_seconds,
 )
 from levelwind.assignors.problem.group import Group
@@ -202,6 +203,23 @@ def test_beside_a_partition_that_cannot_be_split_the_others_are_level_at_best():
     assert level_profile(work, np.array([1.0, 1.0, 4.0]))[0].tolist() == [6]
     assert level_profile(np.array([60.0, 40.0, 5.0]), np.ones(3))[1].tolist() == [60, 100, 105]
     assert level_profile(np.array([40.0, 40.0, 5.0]), np.ones(3))[1].tolist() == [80, 85]
+
+
+@given(group=groups(), seed=st.integers(0, 99))
+def test_without_a_partition_that_cannot_be_split_the_most_loaded_member_is_the_uneven_one(
+    group, seed
+):
+    lag, rate, _, capacity = group
+    work = np.asarray(lag + rate * 10, np.float64)
+    assume(len(capacity))
+    owner = np.random.default_rng(seed).integers(0, len(capacity), len(work))
+    load = sum_by_member(work, owner, len(capacity)) / capacity
+    found = unevenness(load, capacity, work)
+    assert found.level >= 0
+    assert found.load in load
+    assert found.excess <= load.max() - load.min() * (1 - 1e-9)
+    if best_load(work, capacity) <= work.sum() / capacity.sum():
+        assert found == (load.max(), best_load(work, capacity))
 
 
 @given(group=groups(), seed=st.integers(0, 99))

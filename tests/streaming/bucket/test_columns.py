@@ -319,6 +319,28 @@ def test_a_burst_is_a_trigger_before_any_commit_could_show_it() -> None:
     )
 
 
+def test_beside_a_partition_that_cannot_be_split_the_skew_of_the_others_is_a_trigger() -> None:
+    story = Groups()
+    group = PLANNED[0]
+    for topic, topic_id in IDS.items():
+        story.layout(1, topic, [["a"]] * PARTITIONS, topic_id=topic_id)
+    for name, owned in {"m0": {"t": (0,)}, "m1": {"t": (1, 2)}, "m2": {"u": (0, 1, 2)}}.items():
+        story.member(1, group, name, owned)
+    for second in range(1, 90):
+        hot, other = (300_000, 90_000) if second >= 80 else (0, 0)
+        so_far = {0: 100 * second, 1: 10 * second, 2: 10 * second}
+        story.sample(second, "t", [so_far[0] + hot, so_far[1] + other, so_far[2] + other])
+        story.sample(second, "u", [0] * 3, topic_id=IDS["u"])
+        if second % 5 == 0:
+            story.commits(second + 0.5, group, "t", so_far)
+    batches = range(0, len(story.messages), 6)
+    ((_, value),) = triggers(run(story, TwinPipeline(skew=SkewRule()), batches=batches))
+    evidence = json.loads(value or b"{}")["evidence"]
+    seconds = {name: load["seconds"] for name, load in evidence["members"].items()}
+    assert evidence["heaviest"] == seconds["m1"] < seconds["m0"]
+    assert evidence["best"] == pytest.approx((seconds["m1"] + seconds["m2"]) / 2, rel=0.01)
+
+
 def test_owners_of_a_group_whose_plan_dropped_its_only_topic_have_no_load() -> None:
     story = Groups()
     group = PLANNED[0]

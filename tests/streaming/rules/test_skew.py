@@ -148,6 +148,16 @@ def test_a_partition_that_cannot_be_split_is_the_best_that_can_be_reached() -> N
     assert not skew_counts(RULE, figures, active=False)
 
 
+def test_beside_a_partition_that_cannot_be_split_what_the_others_could_share_counts() -> None:
+    lag, owner = [100_000, 22_500, 22_500, 22_500, 22_500, 0], [0, 1, 1, 1, 1, 2]
+    figures = loads(lag, [0] * 6, owner, [300] * 3).figures(waiting=True)
+    # The largest load is that of one partition, 333 s; b has 300 s of which c could take half.
+    assert (figures.heaviest, figures.best) == (300, 150)
+    assert skew_counts(RULE, figures, active=False)
+    shared = loads(lag, [0] * 6, [0, 1, 1, 2, 2, 2], [300] * 3).figures(waiting=True)
+    assert not skew_counts(RULE, shared, active=True)
+
+
 def test_a_member_beyond_its_capacity_counts_before_its_lag_has_grown() -> None:
     figures = loads([0] * 4, [200, 130, 60, 30], [0, 0, 1, 1], [300, 300]).figures(waiting=False)
     assert figures.utilisation == pytest.approx(1.1)
