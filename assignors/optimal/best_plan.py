@@ -15,8 +15,8 @@ from levelwind.assignors.optimal.model.plan_options import Options
 from levelwind.assignors.optimal.model.work_budget import ClockCuts, WorkBudget
 from levelwind.assignors.optimal.repair import meets_target, repair, target_limits
 from levelwind.assignors.optimal.search.exact import exact_problem
-from levelwind.assignors.optimal.search.truncate import truncate
 from levelwind.assignors.optimal.slack_search import choose_slack
+from levelwind.assignors.optimal.truncate import truncate
 from levelwind.assignors.problem.assignment import Assignment
 from levelwind.assignors.problem.columns import Bools
 from levelwind.assignors.problem.group import Group
