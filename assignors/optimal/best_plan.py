@@ -15,6 +15,7 @@ from levelwind.assignors.optimal.model.plan_options import Options
 from levelwind.assignors.optimal.model.work_budget import ClockCuts, WorkBudget
 from levelwind.assignors.optimal.repair import meets_target, repair, target_limits
 from levelwind.assignors.optimal.search.exact import exact_problem
+from levelwind.assignors.optimal.search.spread_topics import spread_topics
 from levelwind.assignors.optimal.slack_search import choose_slack
 from levelwind.assignors.optimal.truncate import truncate
 from levelwind.assignors.problem.assignment import Assignment
@@ -41,14 +42,15 @@ def optimal_strategy(group: Group, **options: Any) -> Assignment:
     that, the loads below the largest are level: after the largest load the next one counts, and so
     on, each within `load_tolerance` of the one of its rank in the most level plan
     (`levelwind.assignors.optimal.model.load_limits` states the law); 5. within that, the fewest
-    partitions move; 6. within that, counts are as even as can be. In groups that are too large to
-    compare every plan, 4. is reached as far as single moves and exchanges lead. Counts depart
-    from the most even ones only as far as load needs (or twice as far, to keep partitions where
-    they are), and at most by `count_slack`; not at all where nothing is known of load, or with
-    `counts="even"`. An assignment that is this answer already is returned unchanged: nothing moves
-    where nothing changed, unless `max_moves` truncated the plan before. Load comes before moves:
-    when a member leaves and its partitions fit no other member within the tolerance, other members
-    pass on some of theirs; the certificate states how many must at least.
+    partitions move; 6. within that, counts are as even as can be; 7. within that, the partitions of
+    one topic are spread over members, as far as what moves anyway can be exchanged. In groups that
+    are too large to compare every plan, 4. is reached as far as single moves and exchanges lead.
+    Counts depart from the most even ones only as far as load needs (or twice as far, to keep
+    partitions where they are), and at most by `count_slack`; not at all where nothing is known of
+    load, or with `counts="even"`. An assignment that is this answer already is returned unchanged:
+    nothing moves where nothing changed, unless `max_moves` truncated the plan before. Load comes
+    before moves: when a member leaves and its partitions fit no other member within the tolerance,
+    other members pass on some of theirs; the certificate states how many must at least.
     Ties: partitions and members by number.
     Cost: O(P log P) for P partitions, and refinement within a fixed amount of work, which
     `time_budget` may cut.
@@ -89,6 +91,9 @@ def optimal_plan(
         full_plan = cheapest
     else:
         full_plan = repair(model, target, limits, max_cross_rack_cost, budget)
+    drain_time = model.drain_time(full_plan)
+    if limits.met(drain_time):  # else exchanges could open a way to level further
+        full_plan = spread_topics(model, full_plan, limits.of_members(drain_time))
     owner = full_plan
     if chosen.max_moves is not None:
         owner = truncate(model, full_plan, _deferrable(model), chosen.max_moves)
