@@ -38,19 +38,20 @@ def optimal_strategy(group: Group, **options: Any) -> Assignment:
 
     Guarantees: 1. every partition that has a reader is assigned, and pins, drains and evacuations
     hold; 2. the largest load, the time to drain of the most loaded member in seconds, is within
-    `load_tolerance` of the best one found; 3. within that, the cross-rack cost is lowest; 4. within
-    that, the loads below the largest are level: after the largest load the next one counts, and so
-    on, each within `load_tolerance` of the one of its rank in the most level plan
-    (`levelwind.assignors.optimal.model.load_limits` states the law); 5. within that, the fewest
-    partitions move; 6. within that, counts are as even as can be; 7. within that, the partitions of
-    one topic are spread over members, as far as what moves anyway can be exchanged. In groups that
-    are too large to compare every plan, 4. is reached as far as single moves and exchanges lead.
-    Counts depart from the most even ones only as far as load needs (or twice as far, to keep
-    partitions where they are), and at most by `count_slack`; not at all where nothing is known of
-    load, or with `counts="even"`. An assignment that is this answer already is returned unchanged:
-    nothing moves where nothing changed, unless `max_moves` truncated the plan before. Load comes
-    before moves: when a member leaves and its partitions fit no other member within the tolerance,
-    other members pass on some of theirs; the certificate states how many must at least.
+    `load_tolerance` of what no plan can beat, or of the best one found where none is that close; 3.
+    within that, the cross-rack cost is lowest; 4. within that, the loads below the largest are
+    level: after the largest load the next one counts, and so on, each within `load_tolerance` of
+    the one of its rank in the most level plan (`levelwind.assignors.optimal.model.load_limits`
+    states the law); 5. within that, the fewest partitions move; 6. within that, counts are as even
+    as can be; 7. within that, the partitions of one topic are spread over members, as far as what
+    moves anyway can be exchanged. In groups that are too large to compare every plan, 4. is reached
+    as far as single moves and exchanges lead. Counts depart from the most even ones only as far as
+    load needs (or twice as far, to keep partitions where they are), and at most by `count_slack`;
+    not at all where nothing is known of load, or with `counts="even"`. An assignment that is this
+    answer already is returned unchanged: nothing moves where nothing changed, unless `max_moves`
+    truncated the plan before. Load comes before moves: when a member leaves and its partitions fit
+    no other member within the tolerance, other members pass on some of theirs; the certificate
+    states how many must at least.
     Ties: partitions and members by number.
     Cost: O(P log P) for P partitions, and refinement within a fixed amount of work, which
     `time_budget` may cut.
@@ -82,7 +83,7 @@ def optimal_plan(
     budget = WorkBudget.of_seconds(chosen.time_budget, clock_cuts=clock_cuts)
     choice = choose_slack(build_model(group, chosen), budget)
     model, target = choice.repair_model, choice.target
-    limits, max_cross_rack_cost = target_limits(model, target)
+    limits, max_cross_rack_cost = target_limits(model, target, choice.largest_load)
     every_plan = exact_problem(model) if choice.exact else None
     cheapest = every_plan.cheapest(limits) if every_plan else None
     if meets_target(model, model.keepable_owner, limits, max_cross_rack_cost):

@@ -31,10 +31,9 @@ from levelwind.assignors.strategies.range import range_strategy
 from levelwind.assignors.strategies.uniform import uniform_strategy
 
 
-def target_limits(model: Model, target: Target) -> tuple[LoadLimits, int]:
+def target_limits(model: Model, target: Target, largest_load: float) -> tuple[LoadLimits, int]:
     """Limits of the loads, and the largest acceptable cross-rack cost."""
-    largest = model.options.acceptable_drain_time(target.drain_time)
-    limits = load_limits(model, model.drain_time(target.owner), largest)
+    limits = load_limits(model, model.drain_time(target.owner), largest_load)
     return limits, int(target.cross_rack_cost * (1 + model.options.cross_tolerance))
 
 

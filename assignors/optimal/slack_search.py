@@ -34,6 +34,17 @@ class SlackChoice:
     """Whether every plan was compared."""
 
     @property
+    def largest_load(self) -> float:
+        """Limit of the largest load, in seconds.
+
+        The tolerance counts once: from what no plan can beat, where a plan was found that close to
+        it. Only where none was, it counts from the best largest load that was found.
+        """
+        options, best = self.model.options, self.target.drain_time
+        proven = best if self.exact else self.bound.value
+        return options.longest_drain_time(best, options.acceptable_drain_time(proven))
+
+    @property
     def repair_model(self) -> Model:
         """The problem that a plan which keeps current owners has to solve."""
         idle = not self.model.slack and (self.target.drain_time <= self.model.options.load_floor)
@@ -93,14 +104,14 @@ def _choose_by_search(model: Model, bound: Bound, budget: WorkBudget) -> SlackCh
         if found[slack].drain_time <= enough or budget.exhausted:
             break
     best = min(target.drain_time for target in found.values())
-    limit = model.options.acceptable_drain_time(best)
+    limit = model.options.longest_drain_time(best, enough)
     for slack in slacks:  # a slack that was passed over may come as close as the best one found
         if slack not in found and slack in bounds and bounds[slack].value <= limit:
             found[slack] = find_target(model.with_slack(slack), bounds[slack], budget.half(), limit)
         if slack in found and model.max_drain_time(found[slack].owner) <= limit:
             break
     best = min(target.drain_time for target in found.values())
-    limit = model.options.acceptable_drain_time(best)
+    limit = model.options.longest_drain_time(best, enough)
     chosen = min(
         (model.max_drain_time(target.owner) > limit, number) for number, target in found.items()
     )[1]

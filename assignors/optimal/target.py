@@ -79,7 +79,7 @@ def find_target(model: Model, bound: Bound, budget: WorkBudget, enough: float) -
     rack_local = _rack_local_plan(model, no_owner, aim, budget)
     plans = [rack_local, *_plans_by_load(model, no_owner, aim, rack_local, budget)]
     drain_time = min(map(model.max_drain_time, plans))
-    limit = model.options.acceptable_drain_time(drain_time)
+    limit = model.options.longest_drain_time(drain_time, aim.enough)
     if drain_time > aim.enough:  # the rack-local plan may come within reach of the others
         plans.append(relieve(model, rack_local, no_owner, limit, budget, max_cross_rack_cost=None))
     rack_local_cost = model.total_cross_rack_cost(rack_local)

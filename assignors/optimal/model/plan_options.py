@@ -61,6 +61,15 @@ class Options:
         """Return the longest acceptable time to drain, given the best one found."""
         return max(best * (1 + self.load_tolerance), self.load_floor)
 
+    def longest_drain_time(self, best: float, enough: float) -> float:
+        """Return the longest acceptable time to drain; the tolerance counts once.
+
+        Args:
+            best: the best one found.
+            enough: an acceptable one, from what no plan can beat.
+        """
+        return enough if best <= enough else self.acceptable_drain_time(best)
+
     @classmethod
     def from_mapping(cls, options: Mapping[str, Any]) -> "Options":
         """Read the options of `optimal` from a mapping; other keys are ignored.

@@ -175,6 +175,23 @@ def test_beside_a_hot_partition_all_others_are_level_in_large_groups_too(members
     assert moves < partitions / 3  # three of four that have lag, and next to nothing else
 
 
+@pytest.mark.parametrize("hottest", [50_000, 160_000])
+@pytest.mark.parametrize("seed", range(4))
+def test_the_tolerance_counts_once_from_scratch_and_with_owners_together(seed, hottest):
+    # 20 members and 100 partitions: what is found at once and what is kept add up to two percent.
+    draw = Random(seed)
+    lags = [hottest, *(draw.randrange(50_000) for _ in range(99))]
+    members = [Member(id=f"m{n}", topics="*", speed=1_500.0) for n in range(20)]
+    names = planned({"t": Topic(partitions=100, lags=lags)}, members)
+    drifted = {
+        "t": Topic(partitions=100, lags=[round(lag * draw.uniform(0.5, 1.5)) for lag in lags])
+    }
+    found = optimal_plan(Group.build(drifted, members)).certificate.load
+    kept = optimal_plan(Group.build(drifted, owning(members, names))).certificate.load
+    assert found.value <= found.bound * 1.02
+    assert kept.value <= kept.bound * 1.02
+
+
 def test_lag_below_the_floor_is_no_reason_to_cross_racks():
     topics = {
         "t": Topic(partitions=4, lags=[50, 50, 1, 1], replica_racks=[["a"], ["a"], ["b"], ["b"]])
