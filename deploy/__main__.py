@@ -16,8 +16,12 @@ def setup() -> None:
 
 
 def lock() -> None:
-    """Resolve the pom again and write the lock."""
+    """Resolve the pom again and write the locks."""
     jars.LOCK.write_text(jars.written({name: jars.resolve(name) for name in jars.SETS}))
+    older: dict[str, tuple[jars.Jar, ...]] = {
+        version: jars.resolve("brokers", version) for version in jars.OLDER_BROKERS
+    }
+    jars.OLDER_LOCK.write_text(jars.written(older))
 
 
 def dist() -> None:

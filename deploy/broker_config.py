@@ -139,11 +139,19 @@ def properties(
     return "".join(f"{key}={_escaped(value)}\n" for key, value in sorted(settings.items()))
 
 
+def _advertised_controller(node: Node) -> str:
+    """Further advertised listener of a controller whose port is not the one that others use.
+
+    Brokers before 3.9 refuse every controller listener among the advertised ones.
+    """
+    if node.advertised_controller_port is None:
+        return ""
+    return f",CONTROLLER://{node.controller_address}"
+
+
 def _open_listeners(node: Node) -> dict[str, str]:
     return {
-        "advertised.listeners": (
-            f"PLAINTEXT://{node.address},CONTROLLER://{node.controller_address}"
-        ),
+        "advertised.listeners": f"PLAINTEXT://{node.address}{_advertised_controller(node)}",
         "inter.broker.listener.name": "PLAINTEXT",
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
         "listeners": f"PLAINTEXT://{HOST}:{node.port},CONTROLLER://{HOST}:{node.controller_port}",
@@ -155,8 +163,8 @@ def _secure_listeners(node: Node, security: BrokerSecurity) -> dict[str, str]:
     scram = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
     settings = {
         "advertised.listeners": (
-            f"SASL_SSL://{node.address},SSL://{node.mutual_tls_address},"
-            f"CONTROLLER://{node.controller_address}"
+            f"SASL_SSL://{node.address},SSL://{node.mutual_tls_address}"
+            f"{_advertised_controller(node)}"
         ),
         "inter.broker.listener.name": "SSL",
         "listener.name.controller.ssl.client.auth": "required",

@@ -1,13 +1,15 @@
-"""Locked jars: a file that differs from `jars.lock` in one byte never reaches a classpath.
+"""Locked jars: a file that differs from its lock in one byte never reaches a classpath.
 
-`pom.xml` names the versions, and `jars.lock` the resolved artifacts with a sha256 each. Both
-fetching and locking use a Maven resolver in Python, which knows the registry: Maven is not needed,
-nor is a network once the cache is warm.
+`pom.xml` names the versions, and `jars.lock` the resolved artifacts with a sha256 each. Brokers of
+older releases have a lock of their own, `older-brokers.lock`, from the same profile of the pom.
+Both fetching and locking use a Maven resolver in Python, which knows the registry: Maven is not
+needed, nor is a network once the cache is warm.
 """
 
 import hashlib
 import logging
 import os
+import re
 import tempfile
 import time
 import tomllib
@@ -23,13 +25,19 @@ from levelwind.deploy.errors import SetupError
 HERE = Path(__file__).parent
 POM = HERE / "pom.xml"
 LOCK = HERE / "jars.lock"
+OLDER_LOCK = HERE / "older-brokers.lock"
 
 JarSet = Literal["brokers", "spark", "tools", "compiler", "hadoop", "s3"]
 SETS: tuple[JarSet, ...] = ("brokers", "spark", "tools", "compiler", "hadoop", "s3")
 AT_SETUP: tuple[JarSet, ...] = ("brokers", "spark", "tools", "compiler")
 """The sets that are fetched at once; another one when something asks for it."""
 
+OlderBrokers = Literal["3.6.2", "3.9.1", "4.0.0"]
+OLDER_BROKERS: tuple[OlderBrokers, ...] = ("3.6.2", "3.9.1", "4.0.0")
+"""Older releases of the brokers, which only tests run; each is fetched when one asks for it."""
+
 _ATTEMPTS = 3
+_BROKERS_VERSION = re.compile(r"(?<=<brokers\.version>)[^<]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,18 +67,32 @@ class Jar:
 
 def classpath(jars: JarSet, progress: Callable[[str], None] = lambda _: None) -> tuple[Path, ...]:
     """Verified files of a set; `progress` is called before missing files are fetched."""
+    return _verified(locked(jars), jars, progress)
+
+
+def broker_classpath(
+    version: OlderBrokers | None = None, progress: Callable[[str], None] = lambda _: None
+) -> tuple[Path, ...]:
+    """Verified files of the brokers, of an older release if one is given."""
+    if version is None:
+        return classpath("brokers", progress)
+    return _verified(locked(version, OLDER_LOCK), f"brokers {version}", progress)
+
+
+def _verified(
+    wanted: tuple[Jar, ...], name: str, progress: Callable[[str], None]
+) -> tuple[Path, ...]:
     repository = cache() / "maven"
-    wanted = locked(jars)
     missing = [jar for jar in wanted if not _is_verified(repository / jar.path, jar)]
     if missing:
-        progress(f"fetching {len(missing)} jars of {len(wanted)} for {jars}")
+        progress(f"fetching {len(missing)} jars of {len(wanted)} for {name}")
         with ThreadPoolExecutor(max_workers=8) as pool:
             list(pool.map(lambda jar: _fetch(jar, repository), missing))
     return tuple(repository / jar.path for jar in wanted)
 
 
-def locked(jars: JarSet, lock: Path = LOCK) -> tuple[Jar, ...]:
-    """Jars that the lock names for a set, in its order."""
+def locked(jars: JarSet | OlderBrokers, lock: Path = LOCK) -> tuple[Jar, ...]:
+    """Jars that a lock names for a set or an older release of the brokers, in its order."""
     return tuple(
         _parsed(name, digest) for name, digest in tomllib.loads(lock.read_text())[jars].items()
     )
@@ -178,14 +200,17 @@ def keep_only(wanted: Iterable[JarSet]) -> None:
             _stamp(file).unlink(missing_ok=True)
 
 
-def resolve(jars: JarSet) -> tuple[Jar, ...]:
-    """Resolve a set of the pom, for the lock."""
+def resolve(jars: JarSet, older: OlderBrokers | None = None) -> tuple[Jar, ...]:
+    """Resolve a set of the pom, for a lock; `older` replaces the pom's release of the brokers."""
     from jgo import maven  # noqa: PLC0415 - slow to import
 
     resolver = maven.PythonResolver(maven.ProfileConstraints(properties={"jars": jars}))
+    pom = POM.read_text()
+    if older is not None:
+        pom = _BROKERS_VERSION.sub(older, pom)
     with tempfile.TemporaryDirectory(prefix=".locking-", dir=cache()) as scratch:
         context = maven.MavenContext(resolver=resolver, repo_cache=Path(scratch), timeout=30)
-        _, nodes = context.pom_dependency_list(maven.POM(POM))
+        _, nodes = context.pom_dependency_list(maven.POM(pom))
         return tuple(
             Jar(
                 group=node.dep.groupId,
@@ -203,6 +228,7 @@ def written(sets: Mapping[str, Iterable[Jar]]) -> str:
         "# Written by `make lock` from pom.xml. Coordinates and sha256 of every jar that is run.\n"
     ]
     for name, jars in sets.items():
-        lines.append(f"\n[{name}]\n")
+        # A release has dots, which would begin a table in a table.
+        lines.append(f"\n[{name}]\n" if name.isalnum() else f'\n["{name}"]\n')
         lines += [f'"{jar.coordinates}" = "{jar.sha256}"\n' for jar in jars]
     return "".join(lines)

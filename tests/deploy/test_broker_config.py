@@ -74,6 +74,11 @@ def test_a_broker_behind_a_proxy_listens_at_its_own_ports_and_advertises_those_o
     assert proxied[0].address == "127.0.0.1:900"
 
 
+def test_a_controller_is_advertised_only_where_its_port_is_another_one():
+    """Brokers before 3.9 refuse a controller among the advertised listeners."""
+    assert settings_of(1)["advertised.listeners"] == "PLAINTEXT://127.0.0.1:100"
+
+
 def test_backslashes_in_a_path_are_kept():
     assert settings_of(1, data=Path("/a\\b"))["log.dirs"] == "/a\\\\b"
 

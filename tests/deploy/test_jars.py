@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
+from levelwind.deploy import __main__ as deploy
 from levelwind.deploy import jars
 from levelwind.deploy.errors import SetupError
 from levelwind.deploy.jars import Jar
@@ -161,6 +162,29 @@ def test_the_lock_holds_the_versions_of_the_pom():
     }
 
 
+@pytest.mark.parametrize("version", jars.OLDER_BROKERS)
+def test_the_lock_of_older_brokers_holds_each_release_with_the_loggers_of_the_present_one(version):
+    pom = properties_of_the_pom()
+    found = {jar.artifact: jar.version for jar in jars.locked(version, jars.OLDER_LOCK)}
+    assert found[f"kafka_{pom['scala.version']}"] == found["kafka-clients"] == version
+    # Two loggers on a class path would write the broker's log elsewhere.
+    loggers = {name for name in found if "log4j" in name or "logback" in name}
+    assert loggers == {"log4j-api", "log4j-core", "log4j-slf4j-impl"}
+    assert {found[name] for name in loggers} == {pom["log4j.version"]}
+
+
+def test_older_brokers_are_fetched_when_they_are_asked_for_and_not_at_set_up(monkeypatch, registry):
+    older = replace(JAR, artifact="older", version="3.6.2")
+    sets = {**dict.fromkeys(jars.SETS, (JAR,)), "3.6.2": (older,)}
+    monkeypatch.setattr(jars, "locked", lambda name, _lock=None: sets[name])
+    monkeypatch.setattr(deploy, "java", lambda _: None)
+    deploy.setup()
+    path = Path(os.environ["XDG_CACHE_HOME"]) / "levelwind" / "maven" / older.path
+    assert not path.exists()
+    assert jars.broker_classpath("3.6.2") == (path,)
+    assert jars.broker_classpath() == jars.classpath("brokers") != (path,)
+
+
 def release(text):
     """The release that a version belongs to, as in 4.2: within it only faults are mended."""
     return text.rpartition(".")[0]
@@ -171,16 +195,20 @@ def test_the_connector_is_of_the_release_of_the_installed_spark():
 
 
 def test_no_artifact_is_on_a_classpath_twice():
-    for name in jars.SETS:
-        artifacts = [(jar.group, jar.artifact) for jar in jars.locked(name)]
+    older = [jars.locked(version, jars.OLDER_LOCK) for version in jars.OLDER_BROKERS]
+    for locked in (*map(jars.locked, jars.SETS), *older):
+        artifacts = [(jar.group, jar.artifact) for jar in locked]
         assert len(artifacts) == len(set(artifacts))
 
 
-def test_the_lock_reads_back_as_it_was_written(tmp_path):
-    sets = {name: jars.locked(name) for name in jars.SETS}
+@pytest.mark.parametrize(
+    ("lock", "names"), [(jars.LOCK, jars.SETS), (jars.OLDER_LOCK, jars.OLDER_BROKERS)]
+)
+def test_a_lock_reads_back_as_it_was_written(tmp_path, lock, names):
+    sets = {name: jars.locked(name, lock) for name in names}
     (tmp_path / "lock").write_text(jars.written(sets))
-    assert {name: jars.locked(name, tmp_path / "lock") for name in jars.SETS} == sets
-    assert (tmp_path / "lock").read_text() == jars.LOCK.read_text()
+    assert {name: jars.locked(name, tmp_path / "lock") for name in names} == sets
+    assert (tmp_path / "lock").read_text() == lock.read_text()
 
 
 def test_every_python_package_is_locked_with_its_digest():
