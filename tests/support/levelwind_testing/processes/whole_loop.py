@@ -8,6 +8,8 @@ from confluent_kafka import (
     OFFSET_END,
     Consumer,
     ConsumerGroupTopicPartitions,
+    KafkaError,
+    KafkaException,
     Producer,
     TopicPartition,
 )
@@ -30,6 +32,10 @@ class Loop:
         self.timers, self.settings, self.observed = timers, settings, observed
         client = {"bootstrap.servers": bootstrap, "log_level": 0}
         self.admin = AdminClient(client)
+        self.brokers = [
+            AdminClient({**client, "bootstrap.servers": address})
+            for address in bootstrap.split(",")
+        ]
         # The one client id that the brokers let write into their internal topics.
         self.producer = Producer({**client, "client.id": "__admin_client"})
         self.journal = []
@@ -43,6 +49,11 @@ class Loop:
     def create(self, topic, replicas):
         new = NewTopic(topic, num_partitions=len(replicas), replica_assignment=replicas)
         self.admin.create_topics([new])[topic].result(30)
+        # Brokers learn of a topic one after the other; a client here may ask any of them next.
+        wait_until(
+            f"{topic} at each broker",
+            lambda: all(topic in broker.list_topics(timeout=10).topics for broker in self.brokers),
+        )
 
     def produce(self, topic, partition, count):
         for _ in range(count):
@@ -91,8 +102,19 @@ class Loop:
         ]
 
     def ends(self, topic, partitions):
+        """End offsets by partition; asked again where leaders have just moved."""
         asked = {TopicPartition(topic, n): OffsetSpec.latest() for n in range(partitions)}
-        return {p.partition: f.result(30).offset for p, f in self.admin.list_offsets(asked).items()}
+
+        def answer():
+            try:
+                found = self.admin.list_offsets(asked)
+                return {one.partition: told.result(30).offset for one, told in found.items()}
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError.NOT_LEADER_FOR_PARTITION:
+                    raise
+                return None
+
+        return wait_until(f"ends of {topic}", answer)
 
     def committed(self, group, topic, partitions):
         asked = ConsumerGroupTopicPartitions(
