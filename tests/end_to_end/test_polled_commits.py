@@ -1,4 +1,7 @@
-"""A cluster that shows nobody its offsets topic: commits are polled, and all else is as ever."""
+"""A cluster that shows nobody its offsets topic: commits are polled, and all else is as ever.
+
+By `make rare` also on brokers of older releases.
+"""
 
 from contextlib import ExitStack, closing
 
@@ -15,6 +18,7 @@ from levelwind.assignors.protocol.records import LagRecord
 from levelwind.assignors.protocol.topics import OFFSETS_TOPIC, Topics
 from levelwind.clients.confluent import ManagedConsumer
 from levelwind.daemon.kafka.topic_reader import ConsumedRecord, read_to_end
+from levelwind_testing.kafka.broker_releases import RELEASES, WITHOUT_KIP_848
 from levelwind_testing.kafka.managed_consumers import poll_until
 from levelwind_testing.processes.daemon_process import DaemonProcess
 from levelwind_testing.security.printed_rights import decisions, grant, printed
@@ -28,9 +32,15 @@ TOPICS = Topics()
 GROUPS = {"classic": {}, "kip848": {"group.protocol": "consumer"}, "simple": {}}
 
 
+@pytest.fixture(scope="module", params=RELEASES)
+def release(request):
+    return request.param
+
+
 @pytest.fixture(scope="module")
-def brokers(tmp_path_factory):
-    with secure_brokers(tmp_path_factory.mktemp("secure"), 3, log_allowed=True) as brokers:
+def brokers(release, tmp_path_factory):
+    directory = tmp_path_factory.mktemp("secure")
+    with secure_brokers(directory, 3, log_allowed=True, version=release) as brokers:
         brokers.admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(30)
         yield brokers
 
@@ -90,8 +100,11 @@ def shows_the_truth(client, group, polls=lambda: None):
 
 
 def test_groups_are_watched_and_led_where_nobody_may_read_the_offsets_topic(
-    brokers, client, tmp_path
+    brokers, client, release, tmp_path
 ):
+    groups = dict(GROUPS)
+    if release in WITHOUT_KIP_848:
+        del groups["kip848"]
     user = brokers.scram_user("planner-user")
     rights = printed(
         *("--set", "commits.source=poll", "--topic", TOPIC, "--principal", user.principal)
@@ -105,13 +118,13 @@ def test_groups_are_watched_and_led_where_nobody_may_read_the_offsets_topic(
         daemon.wait_for("the lead", lambda: daemon.logged("daemon.leading"))
         with ExitStack() as closed:
             members = {}
-            for group, protocol in GROUPS.items():
+            for group, protocol in groups.items():
                 config = {**client, "group.id": group, "enable.auto.commit": False, **protocol}
                 members[group] = [
                     closed.enter_context(closing(Consumer(config | {"client.rack": rack})))
                     for rack in ("a", "b")
                 ]
-            subscribed = [*members["classic"], *members["kip848"]]
+            subscribed = [each for group in groups if group != "simple" for each in members[group]]
             for member in subscribed:
                 member.subscribe([TOPIC])
 
@@ -129,10 +142,10 @@ def test_groups_are_watched_and_led_where_nobody_may_read_the_offsets_topic(
                 member.commit(offsets=offsets, asynchronous=False)
             simple = members["simple"][0]
             simple.commit(offsets=[TopicPartition(TOPIC, 2, 11)], asynchronous=False)
-            for group in GROUPS:
+            for group in groups:
                 shows_the_truth(client, group, polls)
             assert daemon.logged("commits.topic_unreadable")
-            for group in ("classic", "kip848"):
+            for group in groups.keys() - {"simple"}:
                 record = published(client, group)
                 assert sorted(record.member_racks or ()) == ["a", "b"], record
             with ManagedConsumer(

@@ -1,4 +1,7 @@
-"""Daemon, pipeline, consumer and operator with exactly the rights that `levelwind acls` prints."""
+"""Daemon, pipeline, consumer and operator with exactly the rights that `levelwind acls` prints.
+
+By `make rare` also on brokers of older releases.
+"""
 
 import json
 import subprocess
@@ -9,6 +12,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import NewTopic
 
 from levelwind.clients.confluent import ManagedConsumer
+from levelwind_testing.kafka.broker_releases import RELEASES
 from levelwind_testing.kafka.managed_consumers import poll_until
 from levelwind_testing.processes.daemon_process import DaemonProcess
 from levelwind_testing.security.printed_rights import decisions, grant, printed
@@ -99,9 +103,10 @@ class Installation:
         )
 
 
-@pytest.fixture(scope="module")
-def installation(tmp_path_factory):
-    with secure_brokers(tmp_path_factory.mktemp("secure"), log_allowed=True) as brokers:
+@pytest.fixture(scope="module", params=RELEASES)
+def installation(request, tmp_path_factory):
+    directory = tmp_path_factory.mktemp("secure")
+    with secure_brokers(directory, log_allowed=True, version=request.param) as brokers:
         yield Installation(brokers)
 
 

@@ -1,4 +1,7 @@
-"""The whole loop of real parts: brokers, the daemon with its Spark pipeline, and consumers."""
+"""The whole loop of real parts: brokers, the daemon with its Spark pipeline, and consumers.
+
+By `make rare` also on brokers of older releases.
+"""
 
 import json
 import subprocess
@@ -13,13 +16,17 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from levelwind.assignors.handover.timers import Timers
 from levelwind.assignors.protocol import partition_ranges as ranges
+from levelwind.clients.confluent import ManagedConsumer, NotOwnedError
+from levelwind.deploy.jars import OlderBrokers
+from levelwind_testing.kafka.broker_releases import RELEASES, WITHOUT_KIP_848, brokers_of
+from levelwind_testing.kafka.managed_consumers import committed, initialise, poll_until
 from levelwind_testing.kafka.reassignment import reassign
 from levelwind_testing.processes.daemon_process import timer_settings
 from levelwind_testing.processes.subscriber_process import SubscriberProcess, shared
 from levelwind_testing.processes.whole_loop import Loop
 from levelwind_testing.waiting import wait_until
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(420)]
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 
 PREFIX = "loop."
 TIMERS = Timers().scaled(0.5)
@@ -41,17 +48,23 @@ SETTINGS = (
 )
 
 
+@pytest.fixture(scope="module", params=RELEASES)
+def release(request) -> OlderBrokers | None:
+    return request.param
+
+
 @pytest.fixture(scope="module")
-def loop(cluster, tmp_path_factory) -> Iterator[Loop]:
+def loop(release, request, tmp_path_factory) -> Iterator[Loop]:
     state = tmp_path_factory.mktemp("loop") / "state"
-    loop = Loop(cluster.bootstrap, state, PREFIX, TIMERS, SETTINGS, observed="loop-.*")
-    try:
-        loop.daemon.wait_for("the lead", lambda: loop.daemon.logged("daemon.leading"))
-        # On a busy machine Spark's start alone may take longer than what a test waits for.
-        loop.daemon.wait_for("lag", lambda: loop.daemon.logged("pipeline.caught_up"), 300)
-        yield loop
-    finally:
-        loop.daemon.stop()
+    with brokers_of(release, request) as brokers:
+        loop = Loop(brokers.bootstrap, state, PREFIX, TIMERS, SETTINGS, observed="loop-.*")
+        try:
+            loop.daemon.wait_for("the lead", lambda: loop.daemon.logged("daemon.leading"))
+            # On a busy machine Spark's start alone may take longer than what a test waits for.
+            loop.daemon.wait_for("lag", lambda: loop.daemon.logged("pipeline.caught_up"), 300)
+            yield loop
+        finally:
+            loop.daemon.stop()
 
 
 def test_a_skewed_lag_moves_the_hot_partitions_apart(loop):
@@ -114,6 +127,76 @@ def test_replicas_that_change_racks_take_their_partitions_to_consumers_there(loo
     )
     for follower in followers.values():
         follower.stop()
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_lag_and_racks_of_a_group_that_subscribes_are_what_the_brokers_say(loop, protocol, release):
+    if protocol == "consumer" and release in WITHOUT_KIP_848:
+        pytest.skip(f"brokers {release} have no groups of KIP-848")
+    group = topic = f"loop-of-protocol-{protocol}"
+    loop.create(topic, [[1], [2], [3]] * 2)
+    config = {
+        "bootstrap.servers": loop.bootstrap,
+        "group.id": group,
+        "group.protocol": protocol,
+        "enable.auto.commit": False,
+        "log_level": 0,
+    }
+    with Consumer(config | {"client.rack": "a"}) as first, Consumer(config) as second:
+        members = (first, second)
+        for member in members:
+            member.subscribe([topic])
+
+        def owned():
+            for member in members:
+                member.poll(0.1)
+            return [len(member.assignment()) for member in members]
+
+        loop.daemon.wait_for("partitions", lambda: owned() == [3, 3])
+        for number in range(6):
+            loop.produce(topic, number, 50)
+        for member in members:
+            offsets = [TopicPartition(topic, one.partition, 30) for one in member.assignment()]
+            member.commit(offsets=offsets, asynchronous=False)
+        loop.produce(topic, 5, 7)
+        ends, commits = loop.ends(topic, 6), loop.committed(group, topic, 6)
+        lag = [ends[number] - commits[number] for number in range(6)]
+        assert lag == [20] * 5 + [27]
+        key = f'["lag","{group}","{topic}"]'.encode()
+
+        def is_the_truth(records):
+            record = records.get(key)
+            return record and record["lag"] == lag and len(record.get("members", ())) == 2
+
+        record = loop.read("lag", is_the_truth)[key]
+        assert set(record["member_racks"]) == {"a", None}
+
+
+def test_the_brokers_refuse_commits_of_a_life_that_was_fenced(loop):
+    group = topic = "loop-fenced"
+    loop.create(topic, [[1], [2]])
+    loop.produce(topic, 0, 10)
+    with ManagedConsumer(
+        {"bootstrap.servers": loop.bootstrap, "auto.offset.reset": "earliest", "log_level": 0},
+        group=group,
+        topics=[topic],
+        instance="only",
+        prefix=PREFIX,
+        timers=TIMERS,
+        fencing="broker",
+    ) as consumer:
+        poll_until(consumer, lambda values: len(values) == 5)
+        consumer.commit(asynchronous=False)
+        assert committed(loop, group, topic, 2) == {0: 5}
+        # As the planner does before it gives an evicted member's partitions away.
+        initialise(loop.bootstrap, f"{PREFIX}{group}/only")
+        poll_until(consumer, lambda values: len(values) == 3)
+        with pytest.raises(NotOwnedError, match="refuse the commits of this life"):
+            consumer.commit(asynchronous=False)
+        assert committed(loop, group, topic, 2) == {0: 5}
+        poll_until(consumer, lambda values: len(values) == 5)
+        consumer.commit(asynchronous=False)
+        assert committed(loop, group, topic, 2) == {0: 10}
 
 
 def scrape(address):

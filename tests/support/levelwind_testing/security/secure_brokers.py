@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from levelwind.deploy.jars import OlderBrokers
+
 SUPER_USER = "root"
 MECHANISMS = {
     "SCRAM-SHA-256": ScramMechanism.SCRAM_SHA_256,
@@ -119,6 +121,7 @@ def secure_brokers(
     authorize: bool = True,
     settings: dict[str, str] | None = None,
     log_allowed: bool = False,
+    version: OlderBrokers | None = None,
 ) -> Iterator[SecureBrokers]:
     """Start brokers with TLS, SCRAM and, if asked for, the authorizer; stop them at the end.
 
@@ -128,6 +131,7 @@ def secure_brokers(
         authorize: whether what no ACL allows is refused.
         settings: further settings of the brokers.
         log_allowed: whether the authorizer logs what it allows, too.
+        version: an older release of the brokers; None for that of the pom.
     """
     authority = Authority(directory / "certificates")
     root = authority.issue(SUPER_USER)
@@ -141,7 +145,7 @@ def secure_brokers(
     )
     options = (*JVM_OPTIONS, LOG_ALLOWED) if log_allowed else JVM_OPTIONS
     with Cluster.start(
-        brokers, settings=settings, jvm_options=options, security=security
+        brokers, settings=settings, jvm_options=options, security=security, version=version
     ) as cluster:
         yield SecureBrokers(
             cluster, authority, AdminClient({**cluster.admin_settings, "log_level": "0"})
