@@ -38,6 +38,12 @@ REQUIRED: Mapping[str, Any] = {
     # limit of a message are cut.
     "compression.type": "gzip",
 }
+CALL_SECONDS = 1.0
+"""Limit of one call of the client; it goes on where the last one ended.
+
+A commit first waits for the messages under way. Once the brokers have refused one of them, the
+client sends no other, and says so only when it is asked again.
+"""
 FENCED_ERRORS = frozenset(
     {
         KafkaError._FENCED,  # noqa: SLF001 - the client's own name
@@ -221,7 +227,7 @@ class Publisher:
             for attempt in retrying:
                 with attempt:
                     self._producer.poll(0)  # hands the library's log lines to the logger
-                    self._call_once(what, call, limit)
+                    self._call_once(what, call, min(limit, CALL_SECONDS))
         except _RetryError as error:
             raise ClusterUnavailableError(f"{what}: {error}") from error
 

@@ -19,6 +19,10 @@ class EndingProducer:
         self.errors = []
         """The error of the records of each transaction; None: they were delivered."""
         self.delivered = []
+        self.waits = []
+        """Limits of the calls that have ended without an answer."""
+        self.in_vain = 0
+        """Number of the next calls that do."""
 
     def poll(self, _timeout):
         """Nothing is to be logged."""
@@ -29,7 +33,11 @@ class EndingProducer:
     def produce(self, *_arguments, on_delivery, **_options):
         self.delivered.append(on_delivery)
 
-    def commit_transaction(self, _timeout):
+    def commit_transaction(self, timeout):
+        if self.in_vain:
+            self.in_vain -= 1
+            self.waits.append(timeout)
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT, retriable=True))
         error = self.errors.pop(0)
         for delivered in self.delivered:
             delivered(error and KafkaError(error), None)
@@ -56,3 +64,13 @@ def test_a_record_is_blamed_for_the_end_of_its_own_transaction_alone(producer, l
         return raised.type
 
     assert [failure(), failure()] == [UnpublishableError, ClusterUnavailableError]
+
+
+def test_a_commit_that_waits_in_vain_is_asked_again_while_there_is_time(producer, log):
+    publisher = Publisher({}, Topics("lw."), timeout=5.0, log=log)
+    producer.errors = [KafkaError.MSG_SIZE_TOO_LARGE]
+    producer.in_vain = 1
+    with pytest.raises(UnpublishableError):
+        publisher.publish([RECORD])
+    (waited,) = producer.waits
+    assert waited < 5.0
