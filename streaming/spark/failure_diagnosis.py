@@ -171,6 +171,16 @@ _RULES: tuple[tuple[FailureCause, str, re.Pattern[str]], ...] = (
     ),
     (
         FailureCause.CLUSTER,
+        (
+            "brokers did not take records within delivery.timeout.ms: they do not answer, or"
+            " max.message.bytes of a topic is smaller than when the pipeline started, and the next"
+            " start cuts records to it"
+        ),
+        # The client splits a refused batch of several records into ones of its own limit for ever.
+        re.compile(r"TimeoutException: Expiring \d+ record.*"),
+    ),
+    (
+        FailureCause.CLUSTER,
         "the Kafka cluster does not answer, or refuses a request",
         re.compile(
             r"org\.apache\.kafka\.common\.(errors\.|KafkaException|config\.ConfigException)"

@@ -132,6 +132,7 @@ def test_a_death_that_was_provoked_has_its_cause(death: dict[str, str]) -> None:
     ("text", "named"),
     [
         ("errors.RecordTooLargeException: The request included a message", "max.message.bytes"),
+        ("errors.TimeoutException: Expiring 2 record(s) for l-0:120000 ms", "max.message.bytes"),
         ("java.io.IOException: Too many open files", "LimitNOFILE"),
     ],
 )

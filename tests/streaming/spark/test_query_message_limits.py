@@ -1,6 +1,7 @@
 """The query where its topics take small messages: records are cut, or cost themselves alone."""
 
 import dataclasses
+import itertools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -86,7 +87,12 @@ def test_a_record_that_is_too_large_is_cut_to_what_its_topic_takes_now_or_costs_
         wait_until("messages of its size", lambda: len(alive()) in messages, shown=alive)
 
     settings = PipelineSettings(
-        bootstrap=lw.bootstrap, checkpoint=tmp_path, prefix=lw.prefix, trigger_interval=0
+        bootstrap=lw.bootstrap,
+        checkpoint=tmp_path,
+        prefix=lw.prefix,
+        trigger_interval=0,
+        # A batch of several records that the brokers refuse is sent until its time is over.
+        kafka={"delivery.timeout.ms": "15000", "request.timeout.ms": "10000"},
     )
     limit(lw, 20_000)
     query = RunningQuery(spark, settings)
@@ -95,11 +101,17 @@ def test_a_record_that_is_too_large_is_cut_to_what_its_topic_takes_now_or_costs_
     wait_until("lag", lambda: lag_of(lw, endless, narrow) == 90)
 
     limit(lw, 600)
-    commit(20)
-    wait_until("end of the query", lambda: not query.query.isActive)
+    further = itertools.count(11)
+
+    def ended() -> bool:
+        commit(next(further))  # brokers hear of a limit one after another
+        return not query.query.isActive
+
+    wait_until("end of the query", ended, pause=1)
     failure = diagnose(str(query.query.exception()))
     assert "max.message.bytes" in failure.summary
     query = RunningQuery(spark, settings)
+    commit(20)
     await_lag(80, messages=range(50, 600))
     cut = wait_until("head", lambda: head_of(lw, endless, narrow))
     assert cut.shards is None
