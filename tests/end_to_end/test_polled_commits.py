@@ -12,13 +12,14 @@ from confluent_kafka import (
     Producer,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from levelwind.assignors.protocol.records import LagRecord
 from levelwind.assignors.protocol.topics import OFFSETS_TOPIC, Topics
 from levelwind.clients.confluent import ManagedConsumer
 from levelwind.daemon.kafka.topic_reader import ConsumedRecord, read_to_end
 from levelwind_testing.kafka.broker_releases import RELEASES, WITHOUT_KIP_848
+from levelwind_testing.kafka.log_offsets import log_offsets
 from levelwind_testing.kafka.managed_consumers import poll_until
 from levelwind_testing.processes.daemon_process import DaemonProcess
 from levelwind_testing.security.printed_rights import decisions, grant, printed
@@ -73,8 +74,7 @@ def truth(client, group):
     request = [ConsumerGroupTopicPartitions(group)]
     found = admin.list_consumer_group_offsets(request)[group].result(30).topic_partitions
     committed = {one.partition: one.offset for one in found if one.topic == TOPIC}
-    asked = {TopicPartition(TOPIC, number): OffsetSpec.latest() for number in range(PARTITIONS)}
-    ends = {of.partition: told.result(30).offset for of, told in admin.list_offsets(asked).items()}
+    ends = log_offsets(admin, TOPIC, range(PARTITIONS))
     return tuple(
         ends[number] - committed[number] if number in committed else 0
         for number in range(PARTITIONS)
@@ -171,7 +171,4 @@ def test_groups_are_watched_and_led_where_nobody_may_read_the_offsets_topic(
 
 
 def ends(client):
-    asked = {TopicPartition(TOPICS.commits, number): OffsetSpec.latest() for number in range(4)}
-    admin = AdminClient(client)
-    found = admin.list_offsets(asked)
-    return {of.partition: told.result(30).offset for of, told in found.items()}
+    return log_offsets(AdminClient(client), TOPICS.commits, range(4))

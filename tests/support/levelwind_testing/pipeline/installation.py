@@ -28,6 +28,7 @@ from levelwind.assignors.protocol.records import (
     partition_key,
 )
 from levelwind.assignors.protocol.topics import LARGEST_WIDE_BYTES, Topics, partition_for
+from levelwind_testing.kafka.log_offsets import log_offsets
 from levelwind_testing.waiting import wait_until
 
 PARTITIONS = {
@@ -129,17 +130,11 @@ class Installation:
     def sample(self, topic: str) -> OffsetsRecord:
         """Publish a sample of the present offsets of a topic."""
         described = self._described(topic)
-        topic_partitions = [
-            TopicPartition(topic, partition.id) for partition in described.partitions
-        ]
+        partitions = [partition.id for partition in described.partitions]
 
         def offsets(spec: OffsetSpec, isolation: IsolationLevel) -> tuple[int, ...]:
-            found = self.admin.list_offsets(
-                dict.fromkeys(topic_partitions, spec), isolation_level=isolation
-            )
-            return tuple(
-                found[topic_partition].result().offset for topic_partition in topic_partitions
-            )
+            found = log_offsets(self.admin, topic, partitions, spec, isolation)
+            return tuple(found[number] for number in partitions)
 
         uncommitted = IsolationLevel.READ_UNCOMMITTED
         record = OffsetsRecord(
@@ -155,15 +150,9 @@ class Installation:
 
     def ends(self, topic: str) -> tuple[int, ...]:
         """The stable end of each partition of a topic."""
-        wanted = [
-            TopicPartition(topic, partition.id) for partition in self._described(topic).partitions
-        ]
-        found = self.admin.list_offsets(
-            dict.fromkeys(wanted, OffsetSpec.latest()),
-            isolation_level=IsolationLevel.READ_COMMITTED,
-        )
-        by_number = {partition.partition: found[partition].result().offset for partition in wanted}
-        return tuple(by_number[number] for number in sorted(by_number))
+        partitions = [partition.id for partition in self._described(topic).partitions]
+        found = log_offsets(self.admin, topic, partitions, isolation=IsolationLevel.READ_COMMITTED)
+        return tuple(found[number] for number in sorted(found))
 
     def _described(self, topic: str) -> Any:
         def answer() -> Any:

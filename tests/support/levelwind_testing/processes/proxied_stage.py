@@ -13,8 +13,8 @@ from contextlib import suppress
 from itertools import cycle, pairwise
 from threading import Event, Thread
 
-from confluent_kafka import KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec
+from confluent_kafka import KafkaException, Producer
+from confluent_kafka.admin import AdminClient
 
 from levelwind.assignors.protocol.records import (
     GroupRecord,
@@ -28,6 +28,7 @@ from levelwind.assignors.protocol.records.shards import planned_assignments
 from levelwind.assignors.protocol.topics import OFFSETS_TOPIC, Topics, partition_for
 from levelwind.daemon.kafka.topic_reader import read_to_end
 from levelwind_testing.kafka.kafka_wire import offsets_partition
+from levelwind_testing.kafka.log_offsets import log_offsets
 from levelwind_testing.processes.daemon_process import DaemonProcess
 from levelwind_testing.processes.subscriber_process import SubscriberProcess, shared
 from levelwind_testing.records import lag_of_owners
@@ -332,9 +333,7 @@ class ProxiedStage:
         for thread in self.threads:
             thread.join(10)
         assert self.producer.flush(60) == 0
-        asked = {TopicPartition(self.topic, n): OffsetSpec.latest() for n in range(PARTITIONS)}
-        found = self.admin.list_offsets(asked)
-        ends = {at.partition: future.result(30).offset for at, future in found.items()}
+        ends = log_offsets(self.admin, self.topic, range(PARTITIONS))
         self.wait(lambda: all(self.read(n) == set(range(end)) for n, end in ends.items()), "end")
         assert shared(self.journal) == []
 

@@ -8,13 +8,12 @@ from confluent_kafka import (
     OFFSET_END,
     Consumer,
     ConsumerGroupTopicPartitions,
-    KafkaError,
-    KafkaException,
     Producer,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+from confluent_kafka.admin import AdminClient, NewTopic
 
+from levelwind_testing.kafka.log_offsets import log_offsets
 from levelwind_testing.processes.daemon_process import DaemonProcess
 from levelwind_testing.processes.followers import Follower, overlaps
 from levelwind_testing.processes.published_member import PublishedProcess, PublishedSettings
@@ -102,19 +101,7 @@ class Loop:
         ]
 
     def ends(self, topic, partitions):
-        """End offsets by partition; asked again where leaders have just moved."""
-        asked = {TopicPartition(topic, n): OffsetSpec.latest() for n in range(partitions)}
-
-        def answer():
-            try:
-                found = self.admin.list_offsets(asked)
-                return {one.partition: told.result(30).offset for one, told in found.items()}
-            except KafkaException as error:
-                if error.args[0].code() != KafkaError.NOT_LEADER_FOR_PARTITION:
-                    raise
-                return None
-
-        return wait_until(f"ends of {topic}", answer)
+        return log_offsets(self.admin, topic, range(partitions))
 
     def committed(self, group, topic, partitions):
         asked = ConsumerGroupTopicPartitions(
