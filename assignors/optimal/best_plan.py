@@ -13,11 +13,9 @@ from levelwind.assignors.optimal.certificate import Certificate, certify
 from levelwind.assignors.optimal.model.model import Model, build_model
 from levelwind.assignors.optimal.model.plan_options import Options
 from levelwind.assignors.optimal.model.work_budget import ClockCuts, WorkBudget
-from levelwind.assignors.optimal.repair import meets_target, repair, target_limits
-from levelwind.assignors.optimal.search.exact import exact_problem
-from levelwind.assignors.optimal.search.spread_topics import spread_topics
 from levelwind.assignors.optimal.slack_search import choose_slack
 from levelwind.assignors.optimal.truncate import truncate
+from levelwind.assignors.optimal.within_limits import plan_within_limits
 from levelwind.assignors.problem.assignment import Assignment
 from levelwind.assignors.problem.columns import Bools
 from levelwind.assignors.problem.group import Group
@@ -82,19 +80,8 @@ def optimal_plan(
     chosen = Options.from_mapping(options)
     budget = WorkBudget.of_seconds(chosen.time_budget, clock_cuts=clock_cuts)
     choice = choose_slack(build_model(group, chosen), budget)
-    model, target = choice.repair_model, choice.target
-    limits, max_cross_rack_cost = target_limits(model, target, choice.largest_load)
-    every_plan = exact_problem(model) if choice.exact else None
-    cheapest = every_plan.cheapest(limits) if every_plan else None
-    if meets_target(model, model.keepable_owner, limits, max_cross_rack_cost):
-        full_plan = model.keepable_owner
-    elif cheapest is not None:
-        full_plan = cheapest
-    else:
-        full_plan = repair(model, target, limits, max_cross_rack_cost, budget)
-    drain_time = model.drain_time(full_plan)
-    if limits.met(drain_time):  # else exchanges could open a way to level further
-        full_plan = spread_topics(model, full_plan, limits.of_members(drain_time))
+    model, planned = choice.repair_model, plan_within_limits(choice, budget)
+    full_plan = planned.owner
     owner = full_plan
     if chosen.max_moves is not None:
         owner = truncate(model, full_plan, _deferrable(model), chosen.max_moves)
@@ -102,9 +89,8 @@ def optimal_plan(
         model,
         owner,
         choice.bound,
-        target,
-        limits,
-        cheapest=cheapest,
+        choice.target,
+        planned,
         truncated=owner is not full_plan,
         exhausted=budget.exhausted,
         clock_cuts=budget.clock_cuts,

@@ -23,6 +23,7 @@ from levelwind.assignors.optimal.model.model import Model
 from levelwind.assignors.optimal.model.work_budget import ClockCuts
 from levelwind.assignors.optimal.search.class_flow import cross_rack_bound
 from levelwind.assignors.optimal.target import Target
+from levelwind.assignors.optimal.within_limits import PlanWithin
 from levelwind.assignors.problem.columns import Ints
 from levelwind.assignors.problem.drain import wait_seconds
 
@@ -80,6 +81,13 @@ class Certificate:
     """Partitions that change their owner."""
     counts: Objective
     """Partitions of the member with the most partitions."""
+    before: tuple[float, float] | None
+    """Largest load and mean wait in seconds under the current owners; None where a partition that
+    is read has none, or one that may not keep it."""
+    spared_moves: int
+    """Moves that were left out because they are not worth `move_cost`."""
+    spared_seconds: float
+    """Seconds of load that these would save, of all members together."""
     traffic: int
     """Weight of all partitions whose racks and whose owner's rack are known."""
     horizon: float
@@ -124,6 +132,10 @@ class Certificate:
             "count_slack": self.slack,
             "assumed": self.assumed,
             "objectives": {objective.name: objective.as_json() for objective in self.objectives},
+            "before": None
+            if self.before is None
+            else dict(zip(("load", "wait"), map(_plain, self.before), strict=True)),
+            "spared_moves": self.spared_moves,
             "summary": list(self.lines()),
         }
 
@@ -138,9 +150,14 @@ class Certificate:
             f"largest load {_figure(self.load.value)} s{assumed}, {load}",
             self._cross_rack_line(),
             f"mean wait {_figure(self.wait.value)} s{assumed}, {wait}",
-            f"moves {self.moves.value:,.0f}, {moves}",
+            f"moves {self.moves.value:,.0f}, {moves}{self._bought()}",
             f"largest count {self.counts.value:,.0f}, {counts}",
         ]
+        if self.spared_moves:
+            sentences.append(
+                f"moves left out {self.spared_moves:,}: they would save"
+                f" {_figure(self.spared_seconds)} s of load, less than their price (move_cost)"
+            )
         if self.cut_by_time:
             sentences.append(
                 "the time budget ran out before every improvement was tried: a larger time_budget"
@@ -151,6 +168,16 @@ class Certificate:
                 "max_moves postponed the other moves: the next plan continues from this one"
             )
         return tuple(sentences)
+
+    def _bought(self) -> str:
+        """What the moves buy, as the end of a sentence."""
+        if self.before is None or not self.moves.value:
+            return ""
+        load, wait = map(_figure, self.before)
+        return (
+            f"; largest load {load} s before and {_figure(self.load.value)} s after,"
+            f" mean wait {wait} s before and {_figure(self.wait.value)} s after"
+        )
 
     def _cross_rack_line(self) -> str:
         if not self.traffic:
@@ -167,9 +194,8 @@ def certify(
     owner: Ints,
     bound: Bound,
     target: Target,
-    limits: LoadLimits,
+    planned: PlanWithin,
     *,
-    cheapest: Ints | None,
     truncated: bool,
     exhausted: bool,
     clock_cuts: ClockCuts = (),
@@ -181,9 +207,7 @@ def certify(
         owner: the plan.
         bound: lower bound on the largest load.
         target: the values that were found to be within reach.
-        limits: limits of the loads.
-        cheapest: the plan within the target's load that crosses racks least, if every plan was
-            compared; None otherwise.
+        planned: the full plan, with the limits that it was made for.
         truncated: whether moves were postponed.
         exhausted: whether the work budget left something untried.
         clock_cuts: where it did so because time was up while work was left.
@@ -192,7 +216,7 @@ def certify(
     racks_known = racks_known[model.group.member_rack[owner[racks_known]] >= 0]
     count = model.member_count(owner)
     max_even_count = model.even.quota + (model.even.extras > 0)
-    exact = cheapest is not None
+    exact = planned.cheapest is not None
     if exact:
         load = Bound(
             target.drain_time,
@@ -218,9 +242,12 @@ def certify(
                 for partition in load.partitions[:MAX_NAMED_PARTITIONS]
             ),
         ),
-        cross_rack=_cross_rack_objective(model, owner, cheapest),
+        cross_rack=_cross_rack_objective(model, owner, planned.cheapest),
         wait=_wait_objective(model, owner),
-        moves=_moves_objective(model, owner, limits, exact=exact and not truncated),
+        moves=_moves_objective(model, owner, planned.limits, exact=exact and not truncated),
+        before=_before(model),
+        spared_moves=planned.spared_moves,
+        spared_seconds=planned.spared_seconds,
         traffic=int(model.weight[racks_known].sum()),
         horizon=model.horizon,
         slack=model.slack,
@@ -230,6 +257,13 @@ def certify(
         cut_by_moves=truncated,
         clock_cuts=clock_cuts,
     )
+
+
+def _before(model: Model) -> tuple[float, float] | None:
+    if not np.array_equal(model.keepable_owner >= 0, model.assignable):
+        return None
+    drain_time = model.drain_time(model.keepable_owner)
+    return float(drain_time.max(initial=0.0)), wait_seconds(drain_time, model.capacity)
 
 
 def _cross_rack_objective(model: Model, owner: Ints, cheapest: Ints | None) -> Objective:

@@ -33,7 +33,7 @@ from levelwind.assignors.strategies.uniform import uniform_strategy
 
 def target_limits(model: Model, target: Target, largest_load: float) -> tuple[LoadLimits, int]:
     """Limits of the loads, and the largest acceptable cross-rack cost."""
-    limits = load_limits(model, model.drain_time(target.owner), largest_load)
+    limits = load_limits(model, target.owner, largest_load)
     return limits, int(target.cross_rack_cost * (1 + model.options.cross_tolerance))
 
 

@@ -26,6 +26,10 @@ NEGLIGIBLE_LOAD_SECONDS = 0.7 * SHORTEST_HORIZON_SECONDS
 """Load of a member in seconds that justifies neither crossing racks nor a move: it needs at most
 0.7 of its capacity for its arrivals, or drains a small backlog at once."""
 
+MOVE_COST_SECONDS = HANDOVER_SECONDS
+"""Seconds of load that a move has to save once loads are within five percent of their limits: as
+long as nobody reads the partition meanwhile, in a hand-over that takes the usual time."""
+
 LEAST_ASSUMED_HORIZON_SECONDS = 60.0
 """Least seconds of arrivals that count in a plan because of skew while no member's speed is known:
 a guessed time to drain is often so short that what members have yet to commit would outweigh what
@@ -197,7 +201,8 @@ def solved(
 def options_of(planning: PlanSettings) -> dict[str, Any]:
     """Return the options of the strategy: those that are set, else defaults for a live group."""
     drift = {"cross_tolerance": LIVE_CROSS_TOLERANCE} if planning.record_bytes else {}
-    return {"load_floor": NEGLIGIBLE_LOAD_SECONDS, **drift, **planning.options}
+    usual = {"load_floor": NEGLIGIBLE_LOAD_SECONDS, "move_cost": MOVE_COST_SECONDS}
+    return {**usual, **drift, **planning.options}
 
 
 def horizon_of(cause: Cause, group: Group) -> dict[str, float]:

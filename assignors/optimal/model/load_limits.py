@@ -7,17 +7,20 @@ remain, these members are level, and all have one limit: that mean with the tole
 member has the load of its rank with the tolerance; ranks within the tolerance of each other share
 the limit of the highest. A plan is level enough if, sorted, its loads are within these limits.
 
+Limits can be *widened* by a share, for plans that save moves. Those of members that read one
+partition alone stay: they are late enough with it.
+
 Guarantees: the most level plan is within its own limits. In a group that can be level, one limit
 holds for all members. A load within the floor is within every limit.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
 
 from levelwind.assignors.optimal.model.model import Model
-from levelwind.assignors.problem.columns import Floats, Longs
+from levelwind.assignors.problem.columns import Bools, Floats, Ints, Longs
 
 ROUNDING = 1 + 1e-12
 """Ratio of a load to its limit that the last digit may make."""
@@ -31,6 +34,9 @@ class LoadLimits:
     """M: the component of each member; -1 if it is in none."""
     by_rank: Floats
     """M: seconds, by component and then by rank. Invariant: within a component they descend."""
+    unsplit: Bools
+    """M: whether the member of the rank reads next to nothing but one partition, which no plan can
+    split, in the most level plan."""
 
     @property
     def largest(self) -> float:
@@ -40,6 +46,18 @@ class LoadLimits:
     def of_component(self, component: int) -> Floats:
         """Limits of the ranks of one component, descending."""
         return np.asarray(self.by_rank[np.sort(self.component) == component])
+
+    def widened(self, share: float) -> "LoadLimits":
+        """Limits that are larger by a share; whoever reads an unsplit partition gets nothing else.
+
+        So the limits of such members stay.
+        """
+        by_rank = np.where(self.unsplit, self.by_rank, self.by_rank * (1 + share))
+        component = np.sort(self.component)
+        for number in np.unique(component).tolist():
+            ranks = np.flatnonzero(component == number)[::-1]  # a limit is never below the next one
+            by_rank[ranks] = np.maximum.accumulate(by_rank[ranks])
+        return replace(self, by_rank=by_rank)
 
     def of_members(self, drain_time: Floats) -> Floats:
         """Limit of each member (M), by its rank among the times to drain of all (M)."""
@@ -52,15 +70,15 @@ class LoadLimits:
         return bool((drain_time <= self.of_members(drain_time) * ROUNDING).all())
 
 
-def load_limits(model: Model, drain_time: Floats, largest: float) -> LoadLimits:
+def load_limits(model: Model, owner: Ints, largest: float) -> LoadLimits:
     """Derive the limits from the most level plan that is known.
 
     Args:
         model: the problem; its components are those of the limits.
-        drain_time: time to drain of each member (M) under that plan.
+        owner: that plan.
         largest: limit of the largest load, in seconds.
     """
-    acceptable = model.options.acceptable_drain_time
+    acceptable, drain_time = model.options.acceptable_drain_time, model.drain_time(owner)
     order = _by_rank(model.component, drain_time)
     mean = mean_of_rest(model, drain_time)[order].tolist()
     component, seconds = model.component[order].tolist(), drain_time[order].tolist()
@@ -76,7 +94,16 @@ def load_limits(model: Model, drain_time: Floats, largest: float) -> LoadLimits:
                 highest = load
             limit = acceptable(highest)
         limits.append(min(limit, largest))
-    return LoadLimits(component=model.component, by_rank=np.array(limits, np.float64))
+    heaviest = np.zeros(len(model.capacity))
+    owned = np.flatnonzero(owner >= 0)
+    np.maximum.at(heaviest, owner[owned], model.load[owned])
+    alone = heaviest / model.capacity * (1 + model.options.load_tolerance)
+    unsplit = (drain_time <= alone * ROUNDING) & (drain_time > 0)
+    return LoadLimits(
+        component=model.component,
+        by_rank=np.array(limits, np.float64),
+        unsplit=unsplit[order],
+    )
 
 
 def mean_of_rest(model: Model, drain_time: Floats) -> Floats:

@@ -45,6 +45,8 @@ class Options:
     """
     cross_tolerance: float = 0.0
     """Share by which the cross-rack cost may exceed the least one found."""
+    move_cost: float = 0.0
+    """Seconds of load that a move has to save beyond the limits of load, to be worth its price."""
     max_moves: int | None = None
     """Moves that a plan may make; moves that cannot wait are made regardless. None: no limit."""
     time_budget: float = 1.0
@@ -158,6 +160,7 @@ OPTION_CHECKS: Mapping[str, OptionCheck] = MappingProxyType(
         "load_tolerance": number_check(0, whole=False),
         "load_floor": number_check(0, whole=False),
         "cross_tolerance": number_check(0, whole=False),
+        "move_cost": number_check(0, whole=False),
         "max_moves": number_check(0, whole=True, optional=True),
         "time_budget": number_check(0, whole=False),
         "horizon": number_check(0, whole=False, optional=True),

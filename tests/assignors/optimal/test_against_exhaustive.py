@@ -13,10 +13,12 @@ from levelwind.assignors.optimal.bounds import count_moves_bound, load_bound, lo
 from levelwind.assignors.optimal.model.model import build_model
 from levelwind.assignors.optimal.model.plan_options import Options
 from levelwind.assignors.optimal.model.work_budget import WorkBudget
+from levelwind.assignors.optimal.repair import target_limits
 from levelwind.assignors.optimal.search.class_flow import cross_rack_bound
 from levelwind.assignors.optimal.slack_search import choose_slack
 from levelwind.assignors.problem.assignment import Assignment
 from levelwind.assignors.problem.group import Group
+from levelwind.assignors.problem.inputs import Member, Topic
 from levelwind.assignors.problem.validity import violations
 from levelwind_testing.groups.exhaustive import (
     EveryPlan,
@@ -167,6 +169,50 @@ def is_row(rows, row):
     return bool((np.abs(rows - row) <= 1e-9 * np.abs(row)).all(axis=1).any())
 
 
+def drifted_group(seed):
+    """A small group that owns what was planned for it, before lags drifted by up to half."""
+    draw = Random(seed)
+    partitions, names = draw.randrange(4, 11), [f"m{n}" for n in range(draw.randrange(2, 5))]
+    lags = [draw.randrange(200, 3_000) for _ in range(partitions)]
+    members = [Member(id=name, topics="*", speed=100.0) for name in names]
+    group = Group.build({"t": Topic(partitions=partitions, lags=lags)}, members)
+    owned = optimal_plan(group).assignment.to_names(group)
+    lags = [round(lag * draw.uniform(0.5, 1.5)) for lag in lags]
+    members = [replace(member, owned=owned[member.id], generation=1) for member in members]
+    return Group.build({"t": Topic(partitions=partitions, lags=lags)}, members)
+
+
+def check_price(seed):
+    """Hold the plan of a group in which moves have a price against every plan that exists."""
+    group, cost = drifted_group(seed), Random(seed).choice((0.1, 1.0, 50.0))
+    level, priced = (optimal_plan(group, move_cost=price) for price in (0.0, cost))
+    achieved = plan_values(group, priced.assignment.owner.tolist())
+    saved = plan_values(group, level.assignment.owner.tolist()).moves - achieved.moves
+    certificate = priced.certificate
+    assert certificate.spared_moves == saved
+    if not saved:
+        return 0
+    every, model = EveryPlan(group), build_model(group, Options(move_cost=cost))
+    choice = choose_slack(model, WorkBudget.of_seconds(1))
+    limits, _ = target_limits(choice.repair_model, choice.target, choice.largest_load)
+    loads = plan_loads(group, priced.assignment.owner)
+    # What is saved is worth more than the seconds above the limits, all together.
+    above = np.maximum(loads - limits.of_members(loads), 0.0).sum()
+    assert certificate.spared_seconds == pytest.approx(above)
+    assert cost * saved > above, seed
+    if certificate.moves.bound_kind != "every plan was compared":
+        return saved
+    # And no plan within the wider limits that crosses racks as little moves less.
+    repaired, wide = choice.repair_model, limits.widened(0.05)
+    among = every.within(repaired.min_count, repaired.max_count)
+    if repaired.slack == 0:
+        among = every.most_even()
+    among &= [wide.met(row) for row in every.loads]
+    among &= every.cross_rack_cost <= every.cross_rack_cost[among].min() * ROUNDING
+    assert achieved.moves == every.moves[among].min(), seed
+    return saved
+
+
 def checked_gap(seed):
     """Hold one group's plan at even counts against the oracle.
 
@@ -241,6 +287,22 @@ def histogram(gaps):
 def test_small_groups_are_planned_in_the_order_of_the_objectives():
     for seed in range(200):
         check_order(seed)
+
+
+@pytest.mark.slow
+def test_of_small_groups_moves_are_left_out_whose_price_is_above_what_they_save():
+    assert sum(check_price(seed) for seed in range(200)) > 10
+
+
+@pytest.mark.slow
+def test_small_groups_move_little_more_than_any_plan_within_five_percent_of_their_load():
+    moves = fewest = 0
+    for seed in range(100):
+        group = drifted_group(seed)
+        certificate, every = optimal_plan(group, move_cost=1.0).certificate, EveryPlan(group)
+        moves += certificate.moves.value
+        fewest += every.moves[every.drain_time <= certificate.load.value * 1.05].min()
+    assert moves <= 1.4 * fewest
 
 
 @pytest.mark.slow

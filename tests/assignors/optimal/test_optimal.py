@@ -49,15 +49,15 @@ def fleet(partitions, members, seed=0, *, racks=3, topics=4):
     ]
 
 
-@given(random_problem=problems())
+@given(random_problem=problems(), move_cost=st.sampled_from([0.0, 0.5, 100.0]))
 @settings(max_examples=examples(30))
-def test_nothing_moves_when_nothing_changed(random_problem):
+def test_nothing_moves_when_nothing_changed(random_problem, move_cost):
     group = random_problem.group
-    answer = optimal_strategy(group)
+    answer = optimal_strategy(group, move_cost=move_cost)
     again = Group.build(
         random_problem.topics, owning(random_problem.members, answer.to_names(group))
     )
-    assert optimal_strategy(again).owner.tolist() == answer.owner.tolist()
+    assert optimal_strategy(again, move_cost=move_cost).owner.tolist() == answer.owner.tolist()
 
 
 @pytest.mark.parametrize(("partitions", "members"), [(40, 7), (120, 9), (400, 24)])
@@ -190,6 +190,37 @@ def test_the_tolerance_counts_once_from_scratch_and_with_owners_together(seed, h
     kept = optimal_plan(Group.build(drifted, owning(members, names))).certificate.load
     assert found.value <= found.bound * 1.02
     assert kept.value <= kept.bound * 1.02
+
+
+def drifted_fleet(seed, partitions=100, members=20):
+    """Members that own what was planned for them, before lags drifted by up to half."""
+    draw = Random(seed)
+    lags = [draw.randrange(50_000) for _ in range(partitions)]
+    fleet_members = [Member(id=f"m{n}", topics="*", speed=9_000.0) for n in range(members)]
+    names = planned({"t": Topic(partitions=partitions, lags=lags)}, fleet_members)
+    lags = [round(lag * draw.uniform(0.5, 1.5)) for lag in lags]
+    return {"t": Topic(partitions=partitions, lags=lags)}, owning(fleet_members, names)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_last_percent_of_load_is_not_worth_most_of_the_moves(seed):
+    group = Group.build(*drifted_fleet(seed))
+    dear, cheap = (optimal_plan(group, move_cost=cost).certificate for cost in (0.0, 1.0))
+    assert cheap.load.value <= cheap.load.bound * 1.02 * 1.05
+    # About half of the moves, for less than a second of load each.
+    assert cheap.moves.value <= dear.moves.value * 0.6
+    assert cheap.spared_moves == dear.moves.value - cheap.moves.value
+    assert cheap.spared_seconds < cheap.spared_moves
+    assert f"moves left out {cheap.spared_moves}: they would save" in cheap.lines()[-1]
+    before, after = cheap.before, (cheap.load.value, cheap.wait.value)
+    assert before > after
+    assert f"; largest load {before[0]:.2f} s before and {after[0]:.2f} s after" in cheap.lines()[3]
+
+
+def test_a_load_that_costs_one_move_for_many_seconds_is_levelled_whatever_a_move_costs():
+    seconds, moves = seconds_of([60_000, 60_000, 100], {"a": [0, 1], "b": [2]}, 100.0, move_cost=99)
+    assert max(seconds.values()) == pytest.approx(600, rel=0.07)
+    assert moves == 1
 
 
 def test_lag_below_the_floor_is_no_reason_to_cross_racks():

@@ -1,6 +1,7 @@
 """The members below the largest load levelled: their loads in order, and what must not change."""
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 
 from levelwind.assignors.optimal.model.load_limits import load_limits, mean_of_rest
@@ -53,7 +54,7 @@ def test_nothing_crosses_racks_for_it():
 
 def test_only_loads_above_the_limit_of_their_rank_are_lowered():
     model = model_of([100, 30, 30, 30, 29, 29, 28], "abc")
-    limits = load_limits(model, np.array([100.0, 88.0, 88.0]), 102.0)
+    limits = load_limits(model, owners("abbcccb"), 102.0)
     assert limits.by_rank.tolist() == [102.0, 88 * 1.02, 88 * 1.02]
     start = owners("abbbccc")  # 90 and 86: b is above 89.76
     plan = level(model, start, start, limits.of_members, budget(), max_cross_rack_cost=0)
@@ -62,10 +63,18 @@ def test_only_loads_above_the_limit_of_their_rank_are_lowered():
 
 
 def test_a_group_that_can_be_level_has_one_limit():
-    model = model_of([30] * 6, "abc")
-    assert set(load_limits(model, np.array([60.0, 60.0, 60.0]), 70.0).by_rank) == {60 * 1.02}
-    # Within the tolerance of their mean they are level, but no limit exceeds the largest.
-    assert set(load_limits(model, np.array([60.0, 61.0, 59.0]), 60.5).by_rank) == {60.5}
+    model = model_of([30, 31, 30, 30, 30, 29], "abc")
+    assert set(load_limits(model, owners("abcabc"), 70.0).by_rank) == {60 * 1.02}
+    # No limit exceeds the largest.
+    assert set(load_limits(model, owners("abcabc"), 61.0).by_rank) == {61.0}
+
+
+def test_widened_limits_stay_for_a_member_that_reads_one_partition_alone():
+    model = model_of([100, 40, 40, 30, 30, 0], "abc")
+    limits = load_limits(model, owners("abcbca"), 102.0)
+    assert limits.unsplit.tolist() == [True, False, False]
+    assert limits.widened(0.1).by_rank.tolist() == pytest.approx([102, 78.54, 78.54])
+    assert limits.widened(0.5).by_rank.tolist() == pytest.approx([107.1, 107.1, 107.1])
 
 
 @given(random_problem=problems(ProblemShape(topics=4, partitions=8, members=5)))
@@ -88,9 +97,10 @@ def test_it_costs_nothing_in_counts_and_racks_and_no_load_rises_above_those_befo
 def test_limits_are_those_of_the_law_written_without_arrays(random_problem):
     model = build_model(random_problem.group, Options(load_floor=1.0))
     nobody = np.full(len(model.reader_set), -1, dtype=np.int32)
-    loads = model.drain_time(construct(model, nobody, budget()))
+    start = construct(model, nobody, budget())
+    loads = model.drain_time(start)
     largest = model.options.acceptable_drain_time(float(loads.max(initial=0.0)))
-    limit = load_limits(model, loads, largest).of_members(loads)
+    limit = load_limits(model, start, largest).of_members(loads)
     for number in set(model.component.tolist()):
         members = np.flatnonzero(model.component == number)
         order = sorted(members.tolist(), key=lambda member: -loads[member])
