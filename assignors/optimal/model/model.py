@@ -182,8 +182,8 @@ class Model:
 
     def total_cross_rack_cost(self, owner: Ints) -> int:
         """Weight of all partitions whose owner is in another rack than every replica."""
-        owned = np.flatnonzero(owner >= 0)
-        return int(self.cross_rack_cost(owned, owner[owned]).sum())
+        member_rack = np.append(self.class_rack[self.member_class], -1)  # the last: no owner
+        return int(self.weight[self.rack_remote[self.rack_set, member_rack[owner]]].sum())
 
     def moved(self, owner: Ints) -> Bools:
         """P: whether the plan takes the partition from its current owner."""
