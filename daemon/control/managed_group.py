@@ -17,7 +17,7 @@ from levelwind.assignors.protocol.patterns.topic_pattern import finds
 from levelwind.daemon.control.context import LogEvent
 from levelwind.daemon.control.gain.overload import DemandWatch
 from levelwind.daemon.control.levers.lever_set import NO_LEVERS, GroupLevers
-from levelwind.daemon.control.membership import start_bars
+from levelwind.daemon.control.membership import absent_members, start_bars
 from levelwind.daemon.control.membership.live_member import Basis, Profile
 from levelwind.daemon.control.policy import PolicyState, Situation
 from levelwind.daemon.control.settings import Cause
@@ -195,8 +195,17 @@ class ManagedGroup:
             raised=self.triggers.keys(),
             requested=self.operator is not None,
             frozen=self.frozen,
+            awaited=self.awaited,
             paused=self.levers.paused,
         )
+
+    @property
+    def awaited(self) -> bool:
+        """Whether the only change is members that are gone and whose partitions are not free."""
+        if self.basis is None or self.policy.changes.keys() != {Cause.MEMBERSHIP}:
+            return False
+        members = {instance: Profile.of(record) for instance, record in self.members.items()}
+        return absent_members.awaited(self.basis.members, members, self.target, self.ledger)
 
     def basis_of(self, topics: Mapping[str, TopicRecord]) -> Basis:
         """Return the basis of a plan made now."""
@@ -265,7 +274,8 @@ class ManagedGroup:
         """
         left = self._without(incarnation, self.ledger.leave(incarnation))
         if incarnation not in self.live:
-            return left, []
+            # What was due is put off: the next life of the member follows its farewell.
+            return (left.gave_up(time.now) if self.awaited else left), []
         event = LogEvent("member.left", self.member_fields(incarnation))
         return left.membership_changed(time.now), [event]
 
@@ -320,6 +330,11 @@ class ManagedGroup:
     def membership_changed(self, now: float) -> ManagedGroup:
         """Note that the live members have changed, and give the ledger their shares."""
         return self.changed(Cause.MEMBERSHIP, now).retargeted()
+
+    def gave_up(self, now: float) -> ManagedGroup:
+        """Let a change of members settle anew: a member that was waited for gave all up."""
+        policy = self.policy.without_change(Cause.MEMBERSHIP)
+        return replace(self, policy=policy.changed(Cause.MEMBERSHIP, now))
 
     def member_fields(self, incarnation: Incarnation) -> dict[str, object]:
         """Return the log fields that name a member."""

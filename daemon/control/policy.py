@@ -136,6 +136,9 @@ class Situation(NamedTuple):
     """Whether an operator asks for a plan."""
     frozen: bool = False
     """Whether nothing may move, because most members fell silent together."""
+    awaited: bool = False
+    """Whether all that changed is that members are gone whose partitions nobody can be granted
+    yet: if they come back, they keep them."""
     paused: bool = False
     """Whether an operator has paused the group: no trigger gets a plan."""
 
@@ -173,7 +176,7 @@ class PolicyState:
         """Return the most pressing cause of a plan now, None if there is none."""
         if situation.requested and situation.has_members:
             return Cause.OPERATOR
-        if situation.frozen:
+        if situation.frozen or situation.awaited:
             return None
         for cause, change in self.changes.items():
             if now - change.last >= settings.settle or now - change.first >= settings.settle_max:
@@ -192,7 +195,7 @@ class PolicyState:
         """Return the time from which `due` names a cause; infinite if it names none by itself."""
         if situation.requested and situation.has_members:
             return float("-inf")
-        if situation.frozen:
+        if situation.frozen or situation.awaited:
             return float("inf")
         if self.changes:
             return min(

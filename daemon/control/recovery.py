@@ -37,7 +37,7 @@ from levelwind.daemon.control.context import LogEvent
 from levelwind.daemon.control.managed_group import ManagedGroup
 from levelwind.daemon.control.membership.announcements import announced, records_lost
 from levelwind.daemon.control.membership.existing_partitions import existing_only
-from levelwind.daemon.control.membership.live_member import Profile
+from levelwind.daemon.control.membership.live_member import Basis, Profile
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -48,7 +48,6 @@ if TYPE_CHECKING:
     from levelwind.assignors.protocol.records import Key, Record
     from levelwind.assignors.protocol.topics import TopicKind
     from levelwind.daemon.control.context import Clock
-    from levelwind.daemon.control.membership.live_member import Basis
     from levelwind.daemon.control.membership.members_clock import MembersClocks
     from levelwind.daemon.control.membership.subscribed_patterns import SubscribedPatterns
 
@@ -317,10 +316,11 @@ def _recovered_target(
 
 
 def _recovered_basis(group: ManagedGroup, topics: Mapping[str, TopicRecord]) -> Basis | None:
-    """Return the present basis if the recovered plan and target fit it.
+    """Return the basis of the recovered plan if the target and all members that are there fit it.
 
     The target fits if it covers every planned partition and every member subscribes to what it has:
-    the records of a member that left may be gone, and with them its share.
+    the records of a member that left may be gone, and with them its share. A planned member that is
+    not there may come back.
     """
     if group.plan is None:
         return None
@@ -340,7 +340,7 @@ def _recovered_basis(group: ManagedGroup, topics: Mapping[str, TopicRecord]) -> 
     planned_topics = {name: (t.id, t.partitions) for name, t in group.plan.topics.items()}
     planned = {(name, p) for name, t in group.plan.topics.items() for p in range(t.partitions)}
     fits = (
-        planned_members == now.members
+        {**planned_members, **now.members} == planned_members
         and planned_topics == now.topics
         and planned == set(chain.from_iterable(group.target.values()))
         and all(
@@ -349,4 +349,4 @@ def _recovered_basis(group: ManagedGroup, topics: Mapping[str, TopicRecord]) -> 
             for topic, _ in group.target.get(name, ())
         )
     )
-    return now if fits else None
+    return Basis(planned_members, now.topics) if fits else None

@@ -297,7 +297,7 @@ VOCABULARY: tuple[EventSpec, ...] = (
         "warning",
         "group instance incarnation reason",
         "The planner took everything from a member that is silent, stuck or replaced; a plan "
-        "follows.",
+        "follows, at the latest when its partitions are free, unless it is back before.",
     ),
     _event(
         "member.nacked",

@@ -106,9 +106,9 @@ def _departed(
         claims = record.owned and incarnation not in group.ledger.ended
         ended = group.ledger.claim(record, time) if claims else group.ledger.end(incarnation)
         return replace(group, ledger=ended), []
-    group = replace(group, ledger=group.ledger.acknowledge(record, time))
     if not record.owned:
         return group.leave(incarnation, time)
+    group = replace(group, ledger=group.ledger.acknowledge(record, time))
     if group.ledger.holdings[incarnation].evicted:
         return group, []
     return group.evict(incarnation, "left with partitions", time)

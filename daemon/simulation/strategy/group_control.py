@@ -47,6 +47,9 @@ class Control:
     policy: PolicyState = field(default_factory=PolicyState)
     basis: frozenset[int] = frozenset()
     """The members of the last plan."""
+    awaited: bool = False
+    """Whether members are gone since the last plan whose partitions nobody can be granted yet, and
+    nothing else has changed."""
     planned_racks: Racks = ()
     """The layout of the last plan."""
     racks_changed: bool = False
@@ -57,8 +60,10 @@ class Control:
     suppressed: int = 0
     """Number of times that a trigger was suppressed."""
 
-    def membership(self, members: frozenset[int], now: float) -> None:
-        """Take in the live members."""
+    def membership(self, members: frozenset[int], barred: frozenset[int], now: float) -> None:
+        """Take in the live members, and those whose partitions nobody else can be granted yet."""
+        gone = self.basis - members
+        self.awaited = bool(gone) and members < self.basis and gone <= barred
         if members != self.members:
             self.members = members
             self.policy = self.policy.changed(Cause.MEMBERSHIP, now)
@@ -94,6 +99,7 @@ class Control:
         return Situation(
             has_members=bool(self.members),
             settled=now >= self.handing_over_until,
+            awaited=self.awaited,
             raised={cause for cause, active in raised.items() if active},
         )
 

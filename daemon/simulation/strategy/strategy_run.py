@@ -194,7 +194,9 @@ class StrategyRun:
                 del self._silent[member]
                 self.live_members[member] = False
                 self._barred_until[self.owner == member] = now + self._rules.grant
-        self.control.membership(frozenset(np.flatnonzero(self.live_members).tolist()), now)
+        barred = np.unique(self.owner[self._barred_until > now]).tolist()
+        live = np.flatnonzero(self.live_members).tolist()
+        self.control.membership(frozenset(live), frozenset(barred), now)
 
     def _apply(self, event: Event, now: float) -> None:
         match event:
@@ -272,7 +274,9 @@ class StrategyRun:
         if not first and not self.control.allows(cause, proposal, now):
             return
         taken = changed if first else self.owner != owner
-        begins = np.maximum(self._barred_until, now + self._hand_over.pause)
+        # Nobody has to give up what a dead member had: it is read as soon as that was waited out.
+        dead = (self._barred_until > 0) & ~np.append(self.live_members, True)[self.owner]
+        begins = np.where(dead, self._barred_until, now + self._hand_over.pause)
         self.free_at[taken] = np.maximum(self.free_at, begins)[taken]
         if self._hand_over.eager and not first:
             self.free_at = np.maximum(self.free_at, now + self._hand_over.pause)

@@ -149,6 +149,20 @@ def test_who_comes_back_before_it_was_missed_goes_on_without_a_plan():
     assert run.tally.plans == {}
 
 
+def test_who_comes_back_before_its_partitions_are_free_goes_on_without_a_plan():
+    back = world(
+        2,
+        [consumer("A"), consumer("B")],
+        Steady(1, 1),
+        ticks=16,
+        events=[Left(at=5.0, member=1, announced=False), Joined(at=50.0, member=1)],
+        owned={"A": {"t": [0]}, "B": {"t": [1]}},
+    )
+    run, done = played(back)
+    assert [number for number, (_, of_b) in enumerate(done) if of_b] == [0, *range(10, 16)]
+    assert run.tally.plans == {}
+
+
 def joining(ticks=6):
     return world(
         4,
