@@ -1,8 +1,9 @@
-"""Worlds by seed: small ones, since two members and one planner suffice for most interleavings."""
+"""Worlds by seed: most of them small, since two members and one planner suffice for most faults."""
 
 from dataclasses import dataclass
 from random import Random
 
+from levelwind.assignors import STRATEGIES
 from levelwind.assignors.handover.timers import Timers
 from levelwind_testing.simulation.faults import APPLY, AT_AN_EFFECT, OF_A_MEMBER, Fault
 from levelwind_testing.simulation.world import World, WorldSettings
@@ -14,7 +15,10 @@ MEMBER_TIMERS = (
     Timers(hold=12.0, guard=3.0, commit=6.0, grant=24.0),
 )
 """A member's own; the planner waits by the longer of both."""
-STRATEGIES = ("range", "range", "lag", "sticky")
+PLANNING = (*sorted(STRATEGIES), *["optimal"] * len(STRATEGIES))
+"""Every strategy, and the default one as often as all together."""
+COUNTS = (1, 2, 2, 3, 3, 4, 5, 7)
+"""Members of a group that is alone; two groups have fewer, and each one more that may join."""
 WEIGHTS = {
     "kill": 3,
     "pause": 3,
@@ -50,16 +54,16 @@ def settings_of(seed):
     groups, instances = {}, {}
     for name in ("g", "h")[:group_count]:
         groups[name] = random.choice((("t",), ("t", "u")))
-        count = random.choice((1, 2, 2, 3)) if group_count == 1 else random.choice((1, 2))
+        count = random.choice(COUNTS) if group_count == 1 else random.choice((1, 2, 3))
         instances[name] = tuple(f"{name}{number}" for number in range(count + 1))
     return WorldSettings(
         groups=groups,
         instances=instances,
         outside=frozenset(names[-1] for names in instances.values()),
-        topics={"t": random.choice((2, 3, 4)), "u": 2},
+        topics={"t": random.choice((2, 3, 4, 9)), "u": 2},
         machines=random.choice((1, 2, 3)),
         own_partitions=random.choice((1, 2)),
-        strategy=random.choice(STRATEGIES),
+        strategy=random.choice(PLANNING),
         member_timers=random.choice(MEMBER_TIMERS),
         max_poll_interval=random.choice((8.0, 20.0, 40.0)),
         broker_fenced=frozenset(name for name in groups if random.random() < 0.25),
