@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from levelwind.daemon.wire.client_security import ClientSecurity
 
 CLIENT_ID = "levelwind-proxy"
-"""Client id of the proxy: its member id begins with it."""
+"""Client id of the proxy."""
 
 GRID_SECONDS = 0.25
 """Links are woken at multiples of this time, so that heartbeats of many groups go out together."""
@@ -65,6 +65,8 @@ FAREWELL_SECONDS = 2.0
 class ProxySurroundings:
     """What all links share."""
 
+    instance_id: str
+    """`group.instance.id` of the proxy in every group."""
     bootstrap: tuple[tuple[str, int], ...]
     """Brokers to begin with, by host and port."""
     security: ClientSecurity
@@ -109,7 +111,10 @@ class GroupLink:
 
     def _step(self, event: ProxyEvent) -> None:
         before = self._state
-        context = ProxyContext(settings=self._around.settings, layouts=self._around.layouts())
+        around = self._around
+        context = ProxyContext(
+            instance_id=around.instance_id, settings=around.settings, layouts=around.layouts()
+        )
         self._state, effects = step(before, event, self._loop.time(), context)
         for effect in effects:
             self._perform(effect)
@@ -179,7 +184,7 @@ class GroupLink:
     # Leaving.
 
     def _depart(self, member_id: str) -> None:
-        """Close the connection, after a farewell if the proxy is a member.
+        """Close the connection, after a farewell if a member id is given.
 
         A broker handles the requests of a connection one after the other, so a farewell behind a
         join that waits for other members would come too late: it takes another connection.
@@ -196,8 +201,8 @@ class GroupLink:
             connection.close()
 
     async def _bid_farewell(self, connection: BrokerConnection | None, member_id: str) -> None:
-        request = LeaveRequest(self._state.group, member_id)
         around = self._around
+        request = LeaveRequest(self._state.group, member_id, around.instance_id)
         try:
             async with asyncio.timeout(FAREWELL_SECONDS):
                 if connection is None or _waits_for_members(connection):

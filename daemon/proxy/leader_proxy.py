@@ -30,6 +30,7 @@ class LeaderProxy:
         self,
         groups: Collection[str],
         client_config: Mapping[str, str],
+        instance_id: str,
         settings: ProxySettings,
         layouts: Callable[[], Mapping[str, TopicRecord]],
         on_standing: Callable[[str, Standing, str], None],
@@ -41,6 +42,7 @@ class LeaderProxy:
         Args:
             groups: names of the groups.
             client_config: librdkafka's settings of the connection.
+            instance_id: `group.instance.id` of the proxy, the same in every daemon that may lead.
             settings: the settings of the proxy.
             layouts: returns the layouts of topics that the daemon knows, by name.
             on_standing: called in the proxy's thread with group, standing and reason when either of
@@ -54,6 +56,7 @@ class LeaderProxy:
         """
         self._groups = tuple(groups)
         self._surroundings = ProxySurroundings(
+            instance_id=instance_id,
             bootstrap=addresses(client_config["bootstrap.servers"]),
             security=client_security(client_config),
             settings=settings,
@@ -78,7 +81,10 @@ class LeaderProxy:
         self._post(lambda: self._on_plan(group, plan))
 
     def stop(self) -> None:
-        """Leave all groups; returns when that is done, or has taken `STOP_SECONDS`."""
+        """End; returns when that is done, or has taken `STOP_SECONDS`.
+
+        The memberships stay for a session timeout, for the next daemon to take over.
+        """
         stopping = self._stopping
         if stopping is not None:
             self._post(stopping.set)

@@ -1,4 +1,11 @@
-"""The proxy as a member of a group: joins, dictates as the leader, and sends heartbeats. Pure."""
+"""The proxy as a member of a group: joins, dictates as the leader, and sends heartbeats. Pure.
+
+It is a static member: a daemon that comes back, or takes over, joins by the name of the
+installation and goes on as the member that the daemon before was. The brokers give it a new member
+id, and where the former id led they name that one as the leader still; asked again by the new id,
+they let it lead. Nobody else has to leave.
+Source: KIP-345, and `GroupMetadataManager.updateStaticMemberThenRebalanceOrCompleteJoin`.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +31,7 @@ from levelwind.daemon.proxy.proxy_state import (
     Send,
     Standing,
 )
-from levelwind.daemon.proxy.succession import MOST_DRAWS, order_of, slot_of
+from levelwind.daemon.proxy.succession import MOST_DRAWS, order_of
 from levelwind.daemon.proxy.way_out import (
     KIP_848,
     desert,
@@ -36,12 +43,12 @@ from levelwind.daemon.proxy.way_out import (
 from levelwind.daemon.wire import group_requests as kafka
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping
 
     from levelwind.daemon.proxy.dictation import Dictation
     from levelwind.daemon.proxy.proxy_state import ProxyContext, ProxyEffect, ProxyState
     from levelwind.daemon.proxy.way_out import Step
-    from levelwind.daemon.wire.group_requests import DescribedGroup, DescribedMember
+    from levelwind.daemon.wire.group_requests import DescribedGroup
 
 ANSWER_SECONDS = 10.0
 """Longest wait for an answer that does not depend on other members."""
@@ -56,52 +63,24 @@ NEXT_ROUND = frozenset({kafka.REBALANCE_IN_PROGRESS, kafka.ILLEGAL_GENERATION})
 """Errors that ask a member to join the next generation."""
 
 
-def begin(
-    state: ProxyState, members: Sequence[DescribedMember], now: float, context: ProxyContext
-) -> Step:
-    """Join a group that has members."""
-    return join(
-        replace(
-            state,
-            joined_at=now,
-            order=order_of([member.id for member in members]),
-            static=_static(members),
-            member_id="",
-            draws=0,
-        ),
-        context,
-    )
-
-
-def _next_round(state: ProxyState, now: float, context: ProxyContext) -> Step:
-    """Join a group that rebalances; unless the proxy leads it, see first who is in it."""
-    if state.leads:
-        return join(state, context)
-    surveying = replace(_joining(state), phase=ProxyPhase.SURVEYING, wake_at=now + ANSWER_SECONDS)
-    return surveying, [Send(kafka.DescribeGroupRequest(state.group))]
-
-
-def on_surveyed(state: ProxyState, described: DescribedGroup, context: ProxyContext) -> Step:
-    """Join with the same member id, or with a new one if others would succeed the leader first.
-
-    The group rebalances anyway, so the change costs it no round.
-    """
-    others = [member.id for member in described.members if member.id != state.member_id]
-    order = order_of([member for member in others if member != state.leader])
-    surveyed = replace(state, static=_static(described.members))
-    if described.error != kafka.NO_ERROR or order.goes_first(state.member_id):
-        return join(surveyed, context)
-    drawing = replace(_joining(surveyed), order=order, draws=0)
-    return drawing, [_join_request(drawing, "", context)]
-
-
-def _static(members: Iterable[DescribedMember]) -> dict[str, str]:
-    return {member.id: member.instance_id for member in members if member.instance_id}
+def begin(state: ProxyState, now: float, context: ProxyContext) -> Step:
+    """Join a group that has members, as a member of it or as the one that is in it already."""
+    return _join_without_id(replace(state, joined_at=now, generation=-1, draws=0), context)
 
 
 def join(state: ProxyState, context: ProxyContext) -> Step:
     """Join the next generation; as the leader, ask the group for it."""
-    return _joining(state), [_join_request(state, state.member_id, context)]
+    return _joining(state), [_join_request(state, context)]
+
+
+def _join_without_id(state: ProxyState, context: ProxyContext) -> Step:
+    """Join with a member id that the brokers draw, in place of the one that the proxy may have."""
+    return join(replace(state, member_id=""), context)
+
+
+def _draw(state: ProxyState, context: ProxyContext) -> Step:
+    """Ask for another member id; while the group is stable that costs it no round."""
+    return _join_without_id(replace(state, draws=state.draws + 1), context)
 
 
 def _joining(state: ProxyState) -> ProxyState:
@@ -117,13 +96,14 @@ def _joining(state: ProxyState) -> ProxyState:
     )
 
 
-def _join_request(state: ProxyState, member_id: str, context: ProxyContext) -> Send:
+def _join_request(state: ProxyState, context: ProxyContext) -> Send:
     timeout_ms = round(context.settings.session_timeout * 1000)
     request = kafka.JoinRequest(
         group=state.group,
         session_timeout_ms=timeout_ms,
         rebalance_timeout_ms=timeout_ms,
-        member_id=member_id,
+        member_id=state.member_id,
+        instance_id=context.instance_id,
         protocols=tuple(
             (protocol, join_subscription(protocol, ()).encode(SUBSCRIPTION_VERSION))
             for protocol in PROTOCOLS
@@ -132,44 +112,28 @@ def _join_request(state: ProxyState, member_id: str, context: ProxyContext) -> S
     return Send(request)
 
 
-def _draw(state: ProxyState, drawn: str, context: ProxyContext) -> Step:
-    """Keep the better of two member ids, and ask for another one or join with it."""
-    kept, dropped = drawn, state.member_id
-    order = state.order
-    if dropped and slot_of(dropped, order.size) <= slot_of(drawn, order.size):
-        kept, dropped = dropped, drawn
-    drawing = replace(
-        _joining(state),
-        member_id=kept,
-        draws=state.draws + 1,
-        generation=state.generation if kept == state.member_id else -1,
-    )
-    effects: list[ProxyEffect] = []
-    if dropped:  # the group would wait for it
-        effects.append(Send(kafka.LeaveRequest(state.group, dropped)))
-    enough = drawing.draws >= MOST_DRAWS or order.goes_first(kept)
-    effects.append(_join_request(drawing, kept if enough else "", context))
-    return drawing, effects
-
-
 def on_joined(
     state: ProxyState, joined: kafka.JoinResponse, now: float, context: ProxyContext
 ) -> Step:
     """Take in the outcome of the first phase: as the leader, dictate the assignment."""
-    if joined.error == kafka.MEMBER_ID_REQUIRED:
-        return _draw(state, joined.member_id, context)
     if joined.error in NEXT_ROUND:
         return join(state, context)
     if joined.error != kafka.NO_ERROR:
         return on_broker_error(state, joined.error, now, context)
     member = replace(
-        state, member_id=joined.member_id, generation=joined.generation, leader=joined.leader
+        state,
+        member_id=joined.member_id,
+        generation=joined.generation,
+        leader=joined.leader,
+        draws=state.draws if joined.generation == state.generation else 0,
     )
     if not joined.leader:
         return refuse(member, *KIP_848, now, context)
     if joined.leader != joined.member_id:
         following = replace(member, phase=ProxyPhase.SYNCING, led=None)
-        return following, [Send(_sync(following, {}))]
+        if member.draws and _may_draw(member):
+            return _draw(following, context)
+        return following, [Send(_sync(following, {}, context))]
     answer = dictate(
         joined.protocol,
         joined.joiners,
@@ -225,20 +189,53 @@ def _lead(
         "local": answer.local,
         "withheld": answer.withheld,
     }
-    return leading, [Send(_sync(leading, answer.assignments)), ProxyLog("proxy.assigned", fields)]
+    return leading, [
+        Send(_sync(leading, answer.assignments, context)),
+        ProxyLog("proxy.assigned", fields),
+    ]
 
 
 def on_synced(
     state: ProxyState, synced: kafka.SyncResponse, now: float, context: ProxyContext
 ) -> Step:
-    """Take in the outcome of the second phase, and ask for the next round if there is to be one."""
+    """Take in the outcome of the second phase; who does not lead looks at the others."""
     if synced.error in NEXT_ROUND:
         return join(state, context)
     if synced.error != kafka.NO_ERROR:
         return on_broker_error(state, synced.error, now, context)
-    if not state.leads and (wrong := _wrong_assignment(synced.assignment)):
+    if state.leads:
+        return _settle(state, "", now, context)
+    if wrong := _wrong_assignment(synced.assignment):
         action = "find out which client leads the group, or end the mode proxy"
         return retreat(state, f"the group's leader {wrong}", action, now, context)
+    surveying = replace(state, phase=ProxyPhase.SURVEYING, wake_at=now + ANSWER_SECONDS)
+    return surveying, [Send(kafka.DescribeGroupRequest(state.group))]
+
+
+def on_surveyed(
+    state: ProxyState, described: DescribedGroup, now: float, context: ProxyContext
+) -> Step:
+    """Take up the lead of the daemon before, or see to it that nobody else succeeds the leader."""
+    if described.error != kafka.NO_ERROR:
+        return on_broker_error(state, described.error, now, context)
+    others = {each.id: each for each in described.members if each.id != state.member_id}
+    if (leader := others.get(state.leader)) is None:
+        # The id that the proxy had before, or a member that has left since. Asked by the new id,
+        # the coordinator begins a round if the proxy leads, and else repeats its answer.
+        return join(state, context)
+    surveyed = replace(state, order=order_of(others.keys() - {leader.id}))
+    if described.state == "Stable" and _may_draw(surveyed):
+        return _draw(surveyed, context)
+    return _settle(surveyed, _obstacle(leader.instance_id), now, context)
+
+
+def _may_draw(state: ProxyState) -> bool:
+    """Whether another member id may come before those that succeed the leader sooner."""
+    return state.draws < MOST_DRAWS and not state.order.goes_first(state.member_id)
+
+
+def _settle(state: ProxyState, reason: str, now: float, context: ProxyContext) -> Step:
+    """Stay in the generation, and ask for the next one if there is to be one."""
     standing = Standing.LEADS if state.leads else Standing.WAITS_FOR_LEAD
     heartbeat = context.settings.heartbeat
     # Members that gave something up ask for the next round themselves; the proxy does in case.
@@ -247,7 +244,7 @@ def on_synced(
         state,
         phase=ProxyPhase.STABLE,
         standing=standing,
-        reason="" if state.leads else _obstacle(state),
+        reason=reason,
         settled=True,
         wake_at=now + heartbeat,
         rejoin_at=now + again,
@@ -262,9 +259,8 @@ def on_synced(
     return stable, log
 
 
-def _obstacle(state: ProxyState) -> str:
-    """Why the lead may not come to the proxy; empty if nothing is known to stand against it."""
-    instance = state.static.get(state.leader)
+def _obstacle(instance: str | None) -> str:
+    """Why a static leader may keep the lead; empty if the leader is none."""
     return (
         f"the leader {instance!r} is a static member, which keeps the lead when it restarts; it"
         " gives it up once it is stopped for longer than its session timeout"
@@ -293,13 +289,11 @@ def beat(state: ProxyState, now: float, context: ProxyContext) -> Step:
     beating = replace(state, wake_at=now + context.settings.heartbeat)
     if state.answer_until < NEVER:
         return beating, []  # the last one is under way
-    return replace(beating, answer_until=now + ANSWER_SECONDS), [Send(heartbeat(state))]
+    return replace(beating, answer_until=now + ANSWER_SECONDS), [Send(heartbeat(state, context))]
 
 
 def on_heartbeat(state: ProxyState, error: int, now: float, context: ProxyContext) -> Step:
     """Take in the answer to a heartbeat, the first one on a new connection among them."""
-    if error == kafka.REBALANCE_IN_PROGRESS:
-        return _next_round(state, now, context)
     if error in NEXT_ROUND:
         return join(state, context)
     if error != kafka.NO_ERROR:
@@ -308,13 +302,15 @@ def on_heartbeat(state: ProxyState, error: int, now: float, context: ProxyContex
     if state.phase is ProxyPhase.STABLE:
         return answered, []
     if not state.settled:
-        return join(answered, context)  # the connection was lost before the group was stable
+        return join(answered, context)  # the connection was lost before the proxy had settled
     return replace(answered, phase=ProxyPhase.STABLE, wake_at=now + context.settings.heartbeat), []
 
 
-def heartbeat(state: ProxyState) -> kafka.HeartbeatRequest:
+def heartbeat(state: ProxyState, context: ProxyContext) -> kafka.HeartbeatRequest:
     """The sign of life of the membership."""
-    return kafka.HeartbeatRequest(state.group, state.generation, state.member_id)
+    return kafka.HeartbeatRequest(
+        state.group, state.generation, state.member_id, context.instance_id
+    )
 
 
 def _outdated(state: ProxyState, context: ProxyContext) -> bool:
@@ -341,5 +337,9 @@ def _wrong_assignment(assignment: bytes) -> str:
     return f"gave the proxy partitions of {', '.join(partitions)}" if partitions else ""
 
 
-def _sync(state: ProxyState, assignments: Mapping[str, bytes]) -> kafka.SyncRequest:
-    return kafka.SyncRequest(state.group, state.generation, state.member_id, assignments)
+def _sync(
+    state: ProxyState, assignments: Mapping[str, bytes], context: ProxyContext
+) -> kafka.SyncRequest:
+    return kafka.SyncRequest(
+        state.group, state.generation, state.member_id, context.instance_id, assignments
+    )

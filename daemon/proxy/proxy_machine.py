@@ -2,12 +2,14 @@
 
     AWAY -> CONNECTING -> DESCRIBING -> JOINING -> SYNCING -> STABLE -> JOINING -> ...
 
-A proxy that does not lead goes from STABLE to JOINING by way of SURVEYING.
+A proxy that the coordinator does not name as the leader goes from SYNCING to STABLE by way of
+SURVEYING.
 
 It never harms: whatever is unexpected makes it leave the group at once and say so, and it tries
 again after a pause that doubles. While it does not lead it has no partitions and sends heartbeats.
 It offers every protocol that it can lead, so that it keeps no member out that offers any of them,
-joins only when there is a plan, and stays in no group in which nobody else reads.
+joins only when there is a plan, and stays in no group in which nobody else reads. A daemon that
+ends or leads no more says no farewell: the next one goes on as the same member.
 """
 
 from __future__ import annotations
@@ -75,7 +77,7 @@ def step(state: ProxyState, event: ProxyEvent, now: float, context: ProxyContext
         case Woken():
             return _on_woken(state, now, context) if now >= state.wake_at else (state, [])
         case Connected(describes_consumer_groups=known):
-            return _on_connected(replace(state, describes_consumer_groups=known), now)
+            return _on_connected(replace(state, describes_consumer_groups=known), now, context)
         case Disconnected(reason=reason):
             return on_disconnected(state, reason, now, context)
         case Answered(response=response):
@@ -104,13 +106,13 @@ def _on_woken(state: ProxyState, now: float, context: ProxyContext) -> Step:
             return on_disconnected(state, "the coordinator did not answer in time", now, context)
 
 
-def _on_connected(state: ProxyState, now: float) -> Step:
+def _on_connected(state: ProxyState, now: float, context: ProxyContext) -> Step:
     if state.phase is not ProxyPhase.CONNECTING:
         return state, []
-    if state.generation < 0:  # no member yet, though an id may have been given
+    if not state.member_id:  # no member yet, or one whose new id was lost
         return _describe(state, now)
     resuming = replace(state, phase=ProxyPhase.RESUMING, wake_at=now + ANSWER_SECONDS)
-    return resuming, [Send(heartbeat(state))]
+    return resuming, [Send(heartbeat(state, context))]
 
 
 def _on_answer(
@@ -121,7 +123,7 @@ def _on_answer(
         case kafka.DescribedGroup() if state.phase is ProxyPhase.DESCRIBING:
             return _on_described(replace(state, answer_until=NEVER), response, now, context)
         case kafka.DescribedGroup() if state.phase is ProxyPhase.SURVEYING:
-            return on_surveyed(state, response, context)
+            return on_surveyed(state, response, now, context)
         case kafka.DescribedConsumerGroup(error=error) if state.phase is ProxyPhase.DESCRIBING:
             return _on_described_consumer_group(
                 replace(state, answer_until=NEVER), error, now, context
@@ -153,6 +155,8 @@ def _on_described(
 ) -> Step:
     if described.error not in {kafka.NO_ERROR, kafka.GROUP_ID_NOT_FOUND}:
         return on_broker_error(state, described.error, now, context)
+    if any(member.instance_id == context.instance_id for member in described.members):
+        return begin(state, now, context)  # a group that rebalances may wait for the proxy alone
     match described.state:
         case "Stable":
             return _on_stable_group(state, described, now, context)
@@ -178,7 +182,7 @@ def _on_stable_group(
             now,
             context,
         )
-    return begin(state, described.members, now, context)
+    return begin(state, now, context)
 
 
 def _on_described_consumer_group(

@@ -31,10 +31,11 @@ class ProxyPhase(StrEnum):
     """Connected, not in the group: it asks what the group is."""
     RESUMING = "resuming"
     """Connected again: it asks by a heartbeat whether it is still a member."""
-    SURVEYING = "surveying"
-    """The group, which another member leads, rebalances: the proxy asks who is in it."""
     JOINING = "joining"
     SYNCING = "syncing"
+    SURVEYING = "surveying"
+    """Member of the current generation, whose leader the coordinator named by another member id:
+    the proxy asks who is in the group."""
     STABLE = "stable"
     """Member of the current generation."""
     ENDED = "ended"
@@ -57,8 +58,10 @@ class Standing(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProxyContext:
-    """Settings and layouts, which all groups share."""
+    """Name, settings and layouts, which all groups share."""
 
+    instance_id: str
+    """`group.instance.id` of the proxy: the same in every daemon of an installation."""
     settings: ProxySettings
     layouts: Mapping[str, TopicRecord]
     """The layouts of topics that the daemon knows, by name; others may change it meanwhile."""
@@ -90,18 +93,16 @@ class ProxyState:
 
     # Membership.
     member_id: str = ""
-    """Empty while the proxy is no member; while it draws, the best id so far."""
+    """Empty while the proxy is no member, and while the coordinator gives it a new id."""
     order: MapOrder = NO_MEMBERS
-    """Order of the group's other members when the proxy last drew a member id."""
+    """Order of the members that may succeed the leader, when the proxy last asked who they are."""
     draws: int = 0
-    """Member ids that it has asked for."""
+    """Member ids that it has asked for in `generation`, beside the first."""
     generation: int = -1
     settled: bool = False
-    """Whether the proxy synchronised in `generation`."""
+    """Whether the proxy synchronised in `generation`, and knows whether it leads."""
     leader: str = ""
-    """Member id of the leader in `generation`."""
-    static: Mapping[str, str] = field(default_factory=dict)
-    """`group.instance.id` of the static members that the coordinator described, by member id."""
+    """Member id of the leader in `generation`, as the coordinator named it."""
     joined_at: float = NEVER
     """Time since which the proxy is in the group."""
     answer_until: float = NEVER
@@ -203,9 +204,10 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Depart:
-    """Leave the group if the proxy is a member, and close the connection; nothing follows."""
+    """Leave the group if a member id is given, and close the connection; nothing follows."""
 
     member_id: str
+    """Empty where the membership is to outlive the connection, or is none."""
 
 
 class ProxyLog(NamedTuple):

@@ -12,9 +12,10 @@ from pydantic import Field
 class ProxySettings:
     """The leader proxy's membership in groups of mode `proxy`; times in seconds."""
 
-    session_timeout: Annotated[float, Field(ge=6, le=60)] = 8.0
-    """Seconds of silence after which the brokers drop the proxy from a group, and the group goes on
-    by its own assignor; within the limits that the brokers set to session timeouts."""
+    session_timeout: Annotated[float, Field(ge=6, le=60)] = 20.0
+    """Seconds without a daemon after which the brokers drop the proxy from a group, and the group
+    goes on by its own assignor; a daemon that comes sooner goes on leading. At least twice
+    `timers.takeover` counts. Within the limits that the brokers set to session timeouts."""
     heartbeat_interval: Annotated[float, Field(gt=0)] = 2.0
     """Seconds between two heartbeats, by which the proxy notices that a group rebalances; at most a
     third of `session_timeout` counts."""

@@ -1,9 +1,9 @@
 """Order in which the brokers' coordinator picks a leader after the present one. Pure.
 
 The coordinator keeps a group's members in a Java hash map and takes the first of it. The order of
-the map follows from the member ids, whose last part the broker draws at random: a member that asks
-for several ids can keep the one that comes first. That is no right, only a better lot; nothing else
-depends on it.
+the map follows from the member ids, whose last part the broker draws at random: a static member
+that joins a stable group without an id gets another one, and the group no round, so it can ask
+until it comes first. That is no right, only a better lot; nothing else depends on it.
 Source: `ClassicGroup` and `java.util.HashMap`, unchanged since Kafka 3.5. Its forerunner in Scala
 has another order, in which the lot is as good as any.
 """
@@ -19,7 +19,7 @@ LEAST_SLOTS = 16
 """Size of a new hash map; it doubles when it is filled by more than three quarters."""
 
 MOST_DRAWS = 64
-"""Ids that are asked for at most: the brokers log each."""
+"""Ids that are asked for at most in a generation: the brokers log each, and write the group."""
 
 
 def slots(members: int) -> int:

@@ -1,8 +1,9 @@
 """How the proxy gets out of a group, or to another connection, where something is not usual. Pure.
 
 Guarantees: whoever cannot go on leaves the group at once, says why and what to do, and comes again
-after a pause. A lost connection alone is no reason to leave: the membership outlives it for a
-session timeout.
+after a pause. A lost connection alone is no reason to leave, and neither is the end of the daemon:
+the membership outlives both for a session timeout. Who was fenced leaves nothing: the membership is
+another daemon's.
 """
 
 from __future__ import annotations
@@ -49,8 +50,8 @@ KIP_848 = (
 
 
 def end(state: ProxyState) -> Step:
-    """Leave for good."""
-    return outside(state, ProxyPhase.ENDED, Standing.ENDED, NEVER), [Depart(state.member_id)]
+    """End, and leave the membership to the next daemon, which keeps the lead by it."""
+    return outside(state, ProxyPhase.ENDED, Standing.ENDED, NEVER), [Depart("")]
 
 
 def outside(
@@ -104,10 +105,25 @@ def refuse(state: ProxyState, reason: str, action: str, now: float, context: Pro
     return away, [Depart(state.member_id), ProxyLog("proxy.refused", fields)]
 
 
+def yield_up(state: ProxyState, now: float, context: ProxyContext) -> Step:
+    """Give way to the daemon that goes on as the same member.
+
+    The pause is long enough for a daemon that was deposed to know it, and short enough for one that
+    was not: what fenced it was no leader, and its membership must be taken over before it ends.
+    """
+    pause = context.settings.session_timeout / 2
+    reason = "another daemon has taken the membership over"
+    away = outside(state, ProxyPhase.AWAY, Standing.BACKS_OFF, now + pause, reason)
+    fields = {"group": state.group, "retry_in": pause}
+    return away, [Depart(""), ProxyLog("proxy.fenced", fields)]
+
+
 def on_broker_error(state: ProxyState, error: int, now: float, context: ProxyContext) -> Step:
     """Find another coordinator, or leave."""
     if error in ELSEWHERE:
         return on_disconnected(state, "the broker does not coordinate the group", now, context)
+    if error == kafka.FENCED_INSTANCE_ID:
+        return yield_up(state, now, context)
     if error == kafka.UNKNOWN_MEMBER_ID:
         return retreat(
             replace(state, member_id=""),

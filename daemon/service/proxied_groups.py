@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from levelwind.assignors.clients.classic.published_plan import PlanEpoch, PublishedPlan
@@ -56,7 +57,8 @@ class ProxiedGroups:
             LeaderProxy(
                 sorted(self._groups),
                 settings.client(),
-                settings.proxy,
+                f"{settings.topics.prefix}proxy",
+                replace(settings.proxy, session_timeout=_session(settings)),
                 lambda: state().topics,
                 self._on_standing,
                 self._on_members,
@@ -93,7 +95,7 @@ class ProxiedGroups:
                     pass
 
     def stop(self) -> None:
-        """Leave all groups."""
+        """End; the memberships stay for the next daemon."""
         if self._proxy is not None:
             self._proxy.stop()
             for group in self._groups:
@@ -108,6 +110,11 @@ class ProxiedGroups:
     def _on_members(self, group: str, led: Mapping[str, LedMember] | None) -> None:
         members = None if led is None else {name: _proxied(led[name]) for name in led}
         self._post(ProxiedMembersChanged(group=group, members=members))
+
+
+def _session(settings: Settings) -> float:
+    """The session timeout of the proxy, in seconds: no shorter than a take-over with its start."""
+    return max(settings.proxy.session_timeout, 2 * settings.timers.takeover)
 
 
 def _proxied(member: LedMember) -> ProxiedMember:

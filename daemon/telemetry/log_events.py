@@ -956,6 +956,14 @@ VOCABULARY: tuple[EventSpec, ...] = (
         "`proxy.session_timeout`.",
     ),
     _event(
+        "proxy.fenced",
+        "info",
+        "group retry_in",
+        "Another daemon of the installation goes on as the leader proxy's member of the group: "
+        "this one was deposed, or is about to hear of it. If it leads after all, it takes the "
+        "membership back after `retry_in` seconds.",
+    ),
+    _event(
         "proxy.refused",
         "warning",
         "group reason action retry_in",

@@ -42,8 +42,8 @@ INVALID_SESSION_TIMEOUT = 26
 REBALANCE_IN_PROGRESS = 27
 GROUP_AUTHORIZATION_FAILED = 30
 GROUP_ID_NOT_FOUND = 69
-MEMBER_ID_REQUIRED = 79
 GROUP_MAX_SIZE_REACHED = 81
+FENCED_INSTANCE_ID = 82
 
 CONSUMER = "consumer"
 """Protocol type of groups of consumers."""
@@ -307,7 +307,9 @@ class JoinRequest:
     session_timeout_ms: int
     rebalance_timeout_ms: int
     member_id: str
-    """Empty at the first time."""
+    """Empty at the first time, and of a static member that has come back."""
+    instance_id: str
+    """The name of the static member, by which the brokers know it when it comes back (KIP-345)."""
     protocols: tuple[tuple[str, bytes], ...]
     """Protocols by preference, with the subscription of each."""
 
@@ -317,7 +319,7 @@ class JoinRequest:
             + int32(self.session_timeout_ms)
             + int32(self.rebalance_timeout_ms)
             + string(self.member_id)
-            + nullable_string(None)  # no static member
+            + nullable_string(self.instance_id)
             + string(CONSUMER)
             + array([string(name) + nullable_bytes(raw) for name, raw in self.protocols])
         )
@@ -346,13 +348,13 @@ class SyncRequest:
     group: str
     generation: int
     member_id: str
+    instance_id: str
     assignments: Mapping[str, bytes]
     """Assignment by member id; empty unless this member leads."""
 
     def body(self) -> bytes:
-        return _membership(self.group, self.generation, self.member_id) + array(
-            [string(m) + nullable_bytes(raw) for m, raw in self.assignments.items()]
-        )
+        assignments = [string(m) + nullable_bytes(raw) for m, raw in self.assignments.items()]
+        return _membership(self) + array(assignments)
 
     def read(self, fields: Reader) -> SyncResponse:
         fields.int32()  # throttle time
@@ -369,9 +371,10 @@ class HeartbeatRequest:
     group: str
     generation: int
     member_id: str
+    instance_id: str
 
     def body(self) -> bytes:
-        return _membership(self.group, self.generation, self.member_id)
+        return _membership(self)
 
     def read(self, fields: Reader) -> HeartbeatResponse:
         fields.int32()  # throttle time
@@ -465,6 +468,7 @@ def _skip_partitions(fields: Reader) -> None:
     fields.tags()
 
 
-def _membership(group: str, generation: int, member_id: str) -> bytes:
-    """The fields by which a request names a member; it is no static one."""
-    return string(group) + int32(generation) + string(member_id) + nullable_string(None)
+def _membership(request: SyncRequest | HeartbeatRequest) -> bytes:
+    """The fields by which a request names a static member."""
+    group, member = string(request.group), string(request.member_id)
+    return group + int32(request.generation) + member + nullable_string(request.instance_id)

@@ -114,6 +114,7 @@ class Bench:
         made = LeaderProxy(
             groups,
             {"bootstrap.servers": self.bootstrap},
+            "bench",
             ProxySettings(),
             lambda: self.layouts,
             lambda group, standing, _: self.standings.update({group: standing.value}),

@@ -37,6 +37,7 @@ class Scene:
         self.bootstrap, self.kafka, self.fresh, self.log = bootstrap, kafka, fresh, log
         self.admin = AdminClient({"bootstrap.servers": bootstrap})
         self.layouts, self.standings, self.members, self.led = {}, {}, {}, {}
+        self.last_plan = None
         self.group, self.topic = fresh("group"), fresh("orders")
         self.make_topic(self.topic)
         self.proxy, self.epoch = None, 0
@@ -75,6 +76,7 @@ class Scene:
         self.proxy = LeaderProxy(
             groups or (self.group,),
             {"bootstrap.servers": self.bootstrap},
+            "proxy",
             SETTINGS,
             lambda: self.layouts,
             lambda group, standing, reason: self.standings.update({group: (standing, reason)}),
@@ -82,6 +84,12 @@ class Scene:
             self.log,
         )
         self.proxy.start()
+
+    def start_again(self):
+        """Start another proxy, as the next daemon does: with the plan in force."""
+        self.standings.clear()
+        self.start()
+        self.proxy.apply(self.group, self.last_plan)
 
     def join(self, name, kind=ConfluentMember, **config):
         member = kind(self.bootstrap, self.group, [self.topic], **config)
@@ -94,9 +102,8 @@ class Scene:
         assignments = {
             self.name_of(name): {self.topic: tuple(numbers)} for name, numbers in shares.items()
         }
-        self.proxy.apply(
-            self.group, PublishedPlan(epoch=PlanEpoch(1, self.epoch), assignments=assignments)
-        )
+        self.last_plan = PublishedPlan(epoch=PlanEpoch(1, self.epoch), assignments=assignments)
+        self.proxy.apply(self.group, self.last_plan)
 
     def name_of(self, name):
         member = self.members.get(name)
@@ -181,7 +188,7 @@ def test_unmodified_confluent_consumers_follow(scene, protocol):
     assert {name: sorted(member.share.get(scene.topic, ())) for name, member in led.items()} == {
         scene.name_of(name): held for name, held in scene.held().items()
     }
-    # The proxy leaves: the group goes on by itself.
+    # The proxy ends for good: the group goes on by itself after its session.
     scene.proxy.stop()
     scene.members.pop("c").stop()
     scene.wait(scene.settled, "group without the proxy")
@@ -221,13 +228,38 @@ def test_clients_of_three_kinds_and_a_static_member_follow_in_one_group(scene, j
     static = {"group.instance.id": "s", "partition.assignment.strategy": protocol}
     scene.join("s", **static)
     scene.wait(lambda: scene.settled() and scene.held()["s"], "static member")
-    for shares in (
-        {"a": [0], "k": [1, 2], "j": [3], "s": [4, 5]},
-        {"a": [5, 4], "k": [3], "j": [2, 1], "s": [0]},
-    ):
-        scene.plan(**shares)
-        scene.wait(partial(scene.follows, **shares), "plan")
+    shares = {"a": [0], "k": [1, 2], "j": [3], "s": [4, 5]}
+    scene.plan(**shares)
+    scene.wait(partial(scene.follows, **shares), "plan")
+    # The daemon ends, and the next one leads on: nobody joins as another member.
+    names = {name: member.member_id for name, member in scene.members.items()}
+    scene.proxy.stop()
+    scene.start_again()
+    scene.wait(lambda: scene.standing() == "leading", "lead of the next daemon")
+    shares = {"a": [5, 4], "k": [3], "j": [2, 1], "s": [0]}
+    scene.plan(**shares)
+    scene.wait(partial(scene.follows, **shares), "plan of the next daemon")
+    assert {name: member.member_id for name, member in scene.members.items()} == names
     assert scene.log.of("proxy.left") == scene.log.of("proxy.failed") == []
+
+
+def test_a_proxy_that_takes_over_fences_the_former_one_which_goes_silently(scene):
+    scene.join("a")
+    scene.join("b")
+    scene.wait(lambda: scene.settled() and all(scene.held().values()), "group of its own")
+    scene.start()
+    scene.plan(a=[0, 1, 2], b=[3, 4, 5])
+    scene.lead()
+    former, scene.proxy = scene.proxy, None
+    try:
+        scene.start_again()
+        scene.wait(lambda: scene.log.of("proxy.fenced"), "fenced proxy")
+    finally:
+        former.stop()
+    scene.wait(lambda: len(scene.log.of("proxy.leading")) == 2, "lead of the next one")
+    scene.plan(a=[0, 1, 5], b=[2, 3, 4])
+    scene.wait(lambda: scene.follows(a=[0, 1, 5], b=[2, 3, 4]), "plan")
+    assert scene.log.of("proxy.left") == scene.log.of("proxy.left_silently") == []
 
 
 def test_kafkas_console_consumer_follows(scene):

@@ -73,30 +73,22 @@ def test_the_lead_outlives_the_leader_a_broker_and_moves_of_the_coordinator(stag
     stage.nothing_was_lost_or_shared()
 
 
-def test_a_daemon_that_is_deposed_or_asked_to_stop_leaves_the_group(stage):
+def test_a_daemon_that_stands_still_and_wakes_up_leaves_the_lead_to_the_next_one(stage):
     stage.lead_two()
     first = stage.daemon
-    stage.start_daemon()
+    stage.start_stand_by()
     second = stage.daemon
-    stage.wait(lambda: second.logged("daemon.standing_by"), "standby")
 
     # The first stands still, and another becomes the planner: only the leading daemon proxies.
     first.signal(signal.SIGSTOP)
-    stage.wait(lambda: second.logged("daemon.leading"), "take-over")
-    stage.wait(lambda: second.logged("proxy.waiting_for_lead") or stage.leads(), "membership")
-    stage.wait(stage.settled, "group")
+    stage.wait(stage.leads, "lead after a take-over")
+    assert stage.is_leveled()
     first.signal(signal.SIGCONT)
     stage.wait(lambda: first.logged("daemon.deposed"), "end of the first term")
-    stage.lead()
-    stage.level()
+    assert stage.is_leveled()
     assert len(proxies(stage)) == 1
-    first.kill()
-
-    # Asked to stop, it leaves at once: nobody waits for the end of its session.
-    assert second.stop() == 0
-    assert proxies(stage) == []
-    stage.wait(stage.settled, "group without the proxy")
-    assert second.logged("proxy.left_silently") == []
+    assert stage.leads()
+    assert first.logged("proxy.left") == second.logged("proxy.fenced") == []
     stage.nothing_was_lost_or_shared()
 
 

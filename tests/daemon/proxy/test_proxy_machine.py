@@ -27,11 +27,12 @@ from levelwind.daemon.proxy.proxy_state import (
     Woken,
 )
 from levelwind.daemon.proxy.settings import ProxySettings
-from levelwind.daemon.proxy.succession import MOST_DRAWS, order_of, slot_of
+from levelwind.daemon.proxy.succession import MOST_DRAWS
 from levelwind.daemon.wire import group_requests as kafka
 from levelwind_testing.proxied import LAYOUTS, layout, plan
 
 SETTINGS = ProxySettings(session_timeout=6.0, heartbeat_interval=2.0, retry=5.0, retry_max=40.0)
+INSTANCE = "installation"
 
 
 class Play:
@@ -45,7 +46,7 @@ class Play:
         self.connects = 0
 
     def give(self, event):
-        context = ProxyContext(settings=SETTINGS, layouts=self.layouts)
+        context = ProxyContext(instance_id=INSTANCE, settings=SETTINGS, layouts=self.layouts)
         self.state, effects = step(self.state, event, self.now, context)
         for effect in effects:
             match effect:
@@ -76,11 +77,11 @@ class Play:
 
     # The usual way in.
 
-    def describe(self, state="Stable", protocol="range", kind="consumer", error=0):
+    def describe(self, state="Stable", protocol="range", kind="consumer", error=0, members=()):
         self.give(PlanArrived(plan(a=[0, 1, 2], b=[3, 4, 5])))
         self.wake()
         self.give(Connected(describes_consumer_groups=True))
-        self.answer(kafka.DescribedGroup(error, state, kind, protocol, ()))
+        self.answer(kafka.DescribedGroup(error, state, kind, protocol, described(members)))
 
     def join(self, protocol="range", leader="p", generation=3, members=("a", "b"), **more):
         joiners = [joiner(name, protocol) for name in members] + [joiner("p", protocol, ())]
@@ -91,24 +92,36 @@ class Play:
 
     def lead(self, **more):
         self.describe()
-        self.answer(kafka.JoinResponse(kafka.MEMBER_ID_REQUIRED, -1, "", "", "p", ()))
         self.join(**more)
         self.answer(kafka.SyncResponse(0, b""))
 
-    def wait_for_lead(self, **more):
-        self.describe()
-        self.join(leader="a", **more)
+    def follow(self, *members, leader="a", **more):
+        """Let another member lead; the members of the group by their ids, static ones too."""
+        self.join(leader=leader, **more)
         self.answer(kafka.SyncResponse(0, b""))
+        self.survey(*members)
 
-    def rebalance(self, *members, error=0):
-        """Let the group ask for a round; members of it, and ids of static ones by instance."""
+    def survey(self, *members, state="Stable", error=0):
+        assert self.last == kafka.DescribeGroupRequest("g")
+        self.answer(kafka.DescribedGroup(error, state, "consumer", "range", described(members)))
+
+    def wait_for_lead(self, *members, **more):
+        self.describe()
+        self.follow(*(members or ("a", "p")), **more)
+
+    def rebalance(self):
+        """Let the group ask for a round."""
         self.wake()
         self.answer(kafka.HeartbeatResponse(kafka.REBALANCE_IN_PROGRESS))
-        described = tuple(described_member(each) for each in members)
-        self.answer(kafka.DescribedGroup(error, "PreparingRebalance", "consumer", "", described))
 
-    def draw(self, member_id):
-        self.answer(kafka.JoinResponse(kafka.MEMBER_ID_REQUIRED, -1, "", "", member_id, ()))
+    def draw(self, member_id, generation=3):
+        """Give the proxy another member id in the same generation, as it asked."""
+        assert (self.last.member_id, self.last.instance_id) == ("", INSTANCE)
+        self.answer(kafka.JoinResponse(0, generation, "range", "a", member_id, ()))
+
+
+def described(members):
+    return tuple(described_member(each) for each in members)
 
 
 def described_member(name):
@@ -130,8 +143,9 @@ def test_it_joins_when_there_is_a_plan_and_dictates_it_as_the_leader(play):
     assert play.state.wake_at == NEVER, "without a plan it stays away"
     play.lead()
     kinds = [type(request).__name__ for request in play.sent]
-    assert kinds == ["DescribeGroupRequest", "JoinRequest", "JoinRequest", "SyncRequest"]
-    assert [request.member_id for request in play.sent[1:3]] == ["", "p"]
+    assert kinds == ["DescribeGroupRequest", "JoinRequest", "SyncRequest"]
+    assert (play.sent[1].member_id, play.sent[1].instance_id) == ("", INSTANCE)
+    assert (play.last.member_id, play.last.instance_id) == ("p", INSTANCE)
     given = {
         m: ConsumerAssignment.decode(raw).partitions for m, raw in play.last.assignments.items()
     }
@@ -167,88 +181,149 @@ def test_it_knows_the_members_of_each_generation_that_it_leads_and_of_no_other(p
     assert play.state.led is None
 
 
-def test_it_keeps_the_member_id_that_succeeds_the_leader_soonest_and_leaves_with_the_others(play):
-    play.give(PlanArrived(plan(a=[0])))
-    play.wake()
-    play.give(Connected(describes_consumer_groups=True))
-    others = tuple(
-        kafka.DescribedMember(f"rdkafka-{number}", None, "rdkafka") for number in range(40)
-    )
-    play.answer(kafka.DescribedGroup(0, "Stable", "consumer", "range", others))
-    drawn = []
-    while isinstance(play.last, kafka.JoinRequest) and not play.last.member_id:
-        drawn.append(f"levelwind-proxy-{len(drawn)}")
-        required = kafka.MEMBER_ID_REQUIRED
-        play.answer(kafka.JoinResponse(required, -1, "", "", drawn[-1], ()))
-    order = order_of([member.id for member in others])
-    best = min(drawn, key=lambda name: slot_of(name, order.size))
-    assert play.last.member_id == best
-    assert order.goes_first(best) or len(drawn) == MOST_DRAWS
-    dropped = [r.member_id for r in play.sent if isinstance(r, kafka.LeaveRequest)]
-    assert sorted([*dropped, play.last.member_id]) == sorted(drawn)
-    play.give(Stopped())
-    assert play.departed[-1] == play.sent[-1].member_id
-
-
 # The slots of one letter are its code below 16: p is 0, a and q are 1, b is 2, n is 14, o is 15.
 
 
-def test_it_draws_another_member_id_in_a_round_in_which_others_would_succeed_the_leader(play):
-    play.wait_for_lead(member_id="o")
-    play.rebalance("a", "b", "o")
-    assert play.last.member_id == ""
+def test_it_draws_member_ids_in_a_stable_group_until_it_is_the_next_to_lead(play):
+    play.wait_for_lead("a", "b", "o", member_id="o")
     play.draw("n")
-    assert play.sent[-2:] == [kafka.LeaveRequest("g", "o"), play.last]
-    assert play.last.member_id == "", "b is before it still"
-    play.draw("q")
-    assert play.sent[-2:] == [kafka.LeaveRequest("g", "n"), play.last]
-    assert play.last.member_id == "q", "the leader alone is before it"
-    play.join(leader="a", member_id="q", generation=4)
+    play.draw("q")  # the leader alone is before it
+    assert play.last == kafka.SyncRequest("g", 3, "q", INSTANCE, {})
     play.answer(kafka.SyncResponse(0, b""))
+    play.survey("a", "b", "q")
     assert play.state.standing is Standing.WAITS_FOR_LEAD
-    # Its place is good: it keeps the id in the next round.
-    play.rebalance("a", "b", "c", "q")
+    play.wake()
+    assert play.last == kafka.HeartbeatRequest("g", 3, "q", INSTANCE)
+    # In a later round its place is good still: it keeps the id.
+    play.rebalance()
     assert play.last.member_id == "q"
+    play.follow("a", "b", "c", "q", member_id="q", generation=4)
+    assert play.state.phase is ProxyPhase.STABLE
     assert len(play.of("proxy.waiting_for_lead")) == 1
+    # One comes that may be before it, in the same slot.
+    play.rebalance()
+    play.follow("a", "A", "q", member_id="q", generation=5)
+    assert (play.last.member_id, play.state.draws) == ("", 1)
+
+
+def test_it_stays_with_the_last_of_many_member_ids(play):
+    play.wait_for_lead("a", "b", "o", member_id="o")
+    for _ in range(MOST_DRAWS):
+        play.draw("o")
+    play.answer(kafka.SyncResponse(0, b""))
+    play.survey("a", "b", "o")
+    assert play.state.phase is ProxyPhase.STABLE
+    play.rebalance()
+    play.follow("a", "b", "o", member_id="o", generation=4)
+    assert play.last.member_id == "", "the next generation has other members, or may have"
 
 
 @pytest.mark.parametrize("others", [(), ("p", "a")], ids=["none", "one in the first slot"])
 def test_it_keeps_its_member_id_where_nobody_can_be_overtaken(play, others):
-    play.wait_for_lead(member_id="o")
-    play.rebalance("a", "o", *others)
-    assert play.last.member_id == "o"
+    play.wait_for_lead("a", "o", *others, member_id="o")
+    assert play.state.phase is ProxyPhase.STABLE
 
 
-def test_it_keeps_its_member_id_where_the_group_is_not_described(play):
-    play.wait_for_lead(member_id="o")
-    play.rebalance(error=kafka.COORDINATOR_LOADING)
-    assert play.last.member_id == "o"
+def test_it_draws_no_member_id_in_a_group_that_rebalances(play):
+    play.describe()
+    play.join(leader="a", member_id="o")
+    play.answer(kafka.SyncResponse(0, b""))
+    play.survey("a", "b", "o", state="PreparingRebalance")
+    assert play.state.phase is ProxyPhase.STABLE
 
 
-def test_a_connection_that_is_lost_between_two_member_ids_lets_it_begin_anew(play):
-    play.wait_for_lead(member_id="o")
-    play.rebalance("a", "b", "o")
-    play.draw("q")
+def test_a_connection_that_is_lost_between_two_member_ids_lets_it_join_anew(play):
+    play.wait_for_lead("a", "b", "o", member_id="o")
     play.give(Disconnected("reset"))
     play.wake()
     play.give(Connected(describes_consumer_groups=True))
-    assert isinstance(play.last, kafka.DescribeGroupRequest)
-    play.answer(kafka.DescribedGroup(0, "Stable", "consumer", "range", ()))
-    assert play.last.member_id == ""
+    play.survey("a", "b", "installation-7")
+    assert (play.last.member_id, play.last.instance_id) == ("", INSTANCE)
     assert play.of("proxy.left") == []
 
 
 def test_it_says_that_a_static_member_keeps_the_lead(play):
-    play.wait_for_lead(member_id="p")
+    play.wait_for_lead()
     assert play.state.reason == ""
-    play.rebalance("s-1", "p")
-    play.join(leader="s-1", generation=4)
-    play.answer(kafka.SyncResponse(0, b""))
+    play.rebalance()
+    play.follow("s-1", "p", leader="s-1", generation=4)
     assert play.state.reason.startswith("the leader 's' is a static member")
-    play.rebalance("a", "p")
+    play.rebalance()
     play.join(generation=5)
     play.answer(kafka.SyncResponse(0, b""))
     assert (play.state.standing, play.state.reason) == (Standing.LEADS, "")
+
+
+FORMER = "installation-1"
+"""Member id that the proxy of the daemon before had."""
+
+
+def test_a_daemon_that_comes_back_leads_on_although_nobody_leaves(play):
+    play.describe(members=("a", "b", FORMER))
+    assert (play.last.member_id, play.last.instance_id) == ("", INSTANCE)
+    # A stable group stays as it is. The coordinator names the id that led before.
+    play.join(leader=FORMER)
+    play.answer(kafka.SyncResponse(0, b""))
+    play.survey("a", "b", "p")
+    assert play.of("proxy.waiting_for_lead") == []
+    assert (play.last.member_id, play.last.instance_id) == ("p", INSTANCE)
+    play.join(generation=4)
+    play.answer(kafka.SyncResponse(0, b""))
+    assert play.state.standing is Standing.LEADS
+    assert [name for name, _ in play.log] == ["proxy.assigned", "proxy.leading"]
+
+
+@pytest.mark.parametrize("state", ["PreparingRebalance", "CompletingRebalance"])
+def test_a_daemon_that_comes_back_joins_a_group_that_waits_for_it(play, state):
+    play.describe(state, "", members=("a", "b", FORMER))
+    play.join(generation=4)
+    play.answer(kafka.SyncResponse(0, b""))
+    assert play.state.standing is Standing.LEADS
+
+
+def test_a_daemon_that_comes_back_and_does_not_lead_waits_for_the_lead(play):
+    play.describe(members=("a", "b", FORMER))
+    play.follow("a", "b", "p", leader="a")
+    assert play.state.standing is Standing.WAITS_FOR_LEAD
+
+
+def test_a_connection_that_is_lost_before_it_knows_whether_it_leads_lets_it_ask_again(play):
+    play.describe(members=("a", "b", FORMER))
+    play.join(leader=FORMER)
+    play.answer(kafka.SyncResponse(0, b""))
+    play.give(Disconnected("reset"))
+    play.wake()
+    play.give(Connected(describes_consumer_groups=True))
+    play.answer(kafka.HeartbeatResponse(0))
+    assert (type(play.last), play.last.member_id) == (kafka.JoinRequest, "p")
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        kafka.HeartbeatResponse(kafka.FENCED_INSTANCE_ID),
+        kafka.JoinResponse(kafka.FENCED_INSTANCE_ID, -1, "", "", "", ()),
+        kafka.SyncResponse(kafka.FENCED_INSTANCE_ID, b""),
+    ],
+    ids=lambda response: type(response).__name__,
+)
+def test_a_proxy_that_another_daemon_fenced_goes_without_a_farewell(play, response):
+    play.lead()
+    if isinstance(response, kafka.HeartbeatResponse):
+        play.wake()
+    else:
+        play.give(PlanArrived(plan(2, a=[5], b=[0, 1, 2, 3, 4])))
+        if isinstance(response, kafka.SyncResponse):
+            play.join(generation=4)
+    play.answer(response)
+    assert play.departed == [""]
+    assert play.of("proxy.fenced") == [{"group": "g", "retry_in": SETTINGS.session_timeout / 2}]
+    assert play.state.led is None
+    # It was fenced by a daemon that does not lead: the membership is its own again.
+    play.wake()
+    play.give(Connected(describes_consumer_groups=True))
+    play.survey("a", "b", FORMER)
+    assert (play.last.member_id, play.last.instance_id) == ("", INSTANCE)
 
 
 def test_it_offers_every_protocol_that_it_can_lead_with_a_subscription_to_nothing(play):
@@ -261,15 +336,14 @@ def test_it_offers_every_protocol_that_it_can_lead_with_a_subscription_to_nothin
 def test_a_member_that_does_not_lead_has_nothing_and_sends_heartbeats(play):
     play.wait_for_lead()
     assert play.state.standing is Standing.WAITS_FOR_LEAD
-    assert play.sent[-1].assignments == {}
     for _ in range(3):
         play.wake()
-        assert play.last == kafka.HeartbeatRequest("g", 3, "p")
+        assert play.last == kafka.HeartbeatRequest("g", 3, "p", INSTANCE)
         play.answer(kafka.HeartbeatResponse(0))
     play.give(PlanArrived(plan(2, a=[5], b=[0, 1, 2, 3, 4])))
     assert isinstance(play.last, kafka.HeartbeatRequest), "only the leader asks for a rebalance"
     # The leader goes: the next generation is the proxy's.
-    play.rebalance("b", "p")
+    play.rebalance()
     assert play.last.member_id == "p"
     play.join(generation=4)
     play.answer(kafka.SyncResponse(0, b""))
@@ -282,6 +356,7 @@ def test_an_assignment_of_nothing_is_taken_in_both_its_forms(play, raw):
     play.describe()
     play.join(leader="a")
     play.answer(kafka.SyncResponse(0, raw))
+    play.survey("a", "p")
     assert play.state.standing is Standing.WAITS_FOR_LEAD
 
 
@@ -487,7 +562,7 @@ def test_a_lost_connection_is_opened_again_and_the_membership_outlives_it(play):
     assert play.state.member_id == "p"
     play.wake()
     play.give(Connected(describes_consumer_groups=True))
-    assert play.last == kafka.HeartbeatRequest("g", 3, "p")
+    assert play.last == kafka.HeartbeatRequest("g", 3, "p", INSTANCE)
     play.answer(kafka.HeartbeatResponse(0))
     assert play.state.phase is ProxyPhase.STABLE
     assert play.state.leads
@@ -543,10 +618,9 @@ def test_a_member_looks_for_another_coordinator_often_enough_to_outlive_its_sess
 
 
 @pytest.mark.parametrize("way_in", ["lead", "wait_for_lead", "describe"])
-def test_a_daemon_that_stops_leaves_the_group(play, way_in):
+def test_a_daemon_that_stops_leaves_its_membership_to_the_next_one(play, way_in):
     getattr(play, way_in)()
-    member = play.state.member_id
-    assert play.give(Stopped()) == [Depart(member)]
+    assert play.give(Stopped()) == [Depart("")]
     assert play.give(Woken()) == play.give(PlanArrived(None)) == []
 
 
@@ -566,7 +640,7 @@ RESPONSES = [
     ),
     lambda rng: kafka.DescribedConsumerGroup(rng.choice([0, 16, 69])),
     lambda rng: kafka.JoinResponse(
-        rng.choice([0, 0, 0, 0, 16, 22, 23, 25, 27, 79]),
+        rng.choice([0, 0, 0, 0, 16, 22, 23, 25, 27, 82]),
         rng.randrange(9),
         (protocol := rng.choice(["range", "cooperative-sticky", "own"])),
         rng.choice(["p", "p", "a", ""]),
@@ -578,8 +652,10 @@ RESPONSES = [
             for name in rng.choice([("a", "p"), ("a", "b", "p"), ("p",)])
         ),
     ),
-    lambda rng: kafka.SyncResponse(rng.choice([0, 0, 16, 22, 25, 27]), rng.choice([b"", b"\0"])),
-    lambda rng: kafka.HeartbeatResponse(rng.choice([0, 0, 0, 16, 22, 25, 27, 30])),
+    lambda rng: kafka.SyncResponse(
+        rng.choice([0, 0, 16, 22, 25, 27, 82]), rng.choice([b"", b"\0"])
+    ),
+    lambda rng: kafka.HeartbeatResponse(rng.choice([0, 0, 0, 16, 22, 25, 27, 30, 82])),
     lambda rng: kafka.LeaveResponse(rng.choice([0, 25])),
 ]
 

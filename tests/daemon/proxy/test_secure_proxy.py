@@ -64,7 +64,9 @@ def test_a_proxy_that_is_not_let_in_says_why(brokers, fresh, log, tmp_path, faul
     else:
         config["ssl.ca.location"] = str(Authority(tmp_path).certificate)
     settings = ProxySettings(session_timeout=6.0, retry=0.5)
-    proxy = LeaderProxy(("group",), config, settings, dict, lambda *_: None, lambda *_: None, log)
+    proxy = LeaderProxy(
+        ("group",), config, "proxy", settings, dict, lambda *_: None, lambda *_: None, log
+    )
     proxy.start()
     try:
         proxy.apply("group", plan(a=[0]))

@@ -28,9 +28,9 @@ REQUESTS = [
     kafka.FindCoordinatorRequest("g"),
     kafka.DescribeGroupRequest("g"),
     kafka.DescribeConsumerGroupRequest("g"),
-    kafka.JoinRequest("g", 8000, 9000, "p", (("range", b"raw"),)),
-    kafka.SyncRequest("g", 3, "p", {"a": b"raw"}),
-    kafka.HeartbeatRequest("g", 3, "p"),
+    kafka.JoinRequest("g", 8000, 9000, "p", "static", (("range", b"raw"),)),
+    kafka.SyncRequest("g", 3, "p", "static", {"a": b"raw"}),
+    kafka.HeartbeatRequest("g", 3, "p", "static"),
     kafka.LeaveRequest("g", "p"),
     kafka.LeaveRequest("g", "", "static"),
 ]
@@ -42,16 +42,16 @@ def test_a_static_member_leaves_by_its_name_alone():
 
 
 def test_a_request_has_its_length_and_its_header():
-    raw = kafka.encode_request(kafka.HeartbeatRequest("g", 3, "p"), 7, "me")
+    raw = kafka.encode_request(kafka.HeartbeatRequest("g", 3, "p", "s"), 7, "me")
     assert raw == bytes.fromhex(
-        "00000018 000c 0003 00000007 0002 6d65"  # length, key, version, correlation, client
-        "0001 67 00000003 0001 70 ffff"  # group, generation, member, no instance
+        "00000019 000c 0003 00000007 0002 6d65"  # length, key, version, correlation, client
+        "0001 67 00000003 0001 70 0001 73"  # group, generation, member, instance
     )
 
 
 def test_a_join_is_written_as_its_version_says():
-    body = kafka.JoinRequest("g", 8000, 9000, "", (("range", b"raw"),)).body()
-    expected = string("g") + int32(8000) + int32(9000) + string("") + int16(-1)
+    body = kafka.JoinRequest("g", 8000, 9000, "", "s", (("range", b"raw"),)).body()
+    expected = string("g") + int32(8000) + int32(9000) + string("") + string("s")
     assert body == expected + string("consumer") + array([string("range") + nullable_bytes(b"raw")])
 
 

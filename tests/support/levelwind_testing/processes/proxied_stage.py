@@ -247,6 +247,11 @@ class ProxiedStage:
             )
         )
 
+    def start_stand_by(self):
+        """Start a daemon beside the one that leads."""
+        self.start_daemon()
+        self.wait(lambda: self.daemon.logged("daemon.standing_by"), "standby")
+
     def see_layout(self):
         """Wait until the leading daemon has published the topic's layout, so that lag counts."""
         self.wait(lambda: self.daemon.logged("daemon.leading"), "planner")
