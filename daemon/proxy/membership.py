@@ -3,7 +3,7 @@
 It is a static member: a daemon that comes back, or takes over, joins by the name of the
 installation and goes on as the member that the daemon before was. The brokers give it a new member
 id, and where the former id led they name that one as the leader still; asked again by the new id,
-they let it lead. Nobody else has to leave.
+they let it lead. Nobody else has to leave, and where the assignment stays as it is, to join again.
 Source: KIP-345, and `GroupMetadataManager.updateStaticMemberThenRebalanceOrCompleteJoin`.
 """
 
@@ -23,6 +23,7 @@ from levelwind.daemon.proxy.dictation import (
     Refusal,
     dictate,
 )
+from levelwind.daemon.proxy.inherited_lead import inherited
 from levelwind.daemon.proxy.proxy_state import (
     NEVER,
     LedMember,
@@ -166,17 +167,9 @@ def _lead(
             context,
         )
     leading = replace(
-        state,
+        _dictating(state, answer),
         phase=ProxyPhase.SYNCING,
         wake_at=now + ANSWER_SECONDS,
-        shares=answer.shares,
-        epoch=answer.epoch,
-        layouts=answer.layouts,
-        led={
-            name: LedMember(tuple(member.topics), member.rack, answer.shares.get(name, {}))
-            for member in answer.members
-            for name in (member.instance_id or member.id,)
-        },
         withheld_rounds=rounds,
     )
     fields = {
@@ -193,6 +186,21 @@ def _lead(
         Send(_sync(leading, answer.assignments, context)),
         ProxyLog("proxy.assigned", fields),
     ]
+
+
+def _dictating(state: ProxyState, answer: Dictation) -> ProxyState:
+    """Lead the group by a dictation."""
+    return replace(
+        state,
+        shares=answer.shares,
+        epoch=answer.epoch,
+        layouts=answer.layouts,
+        led={
+            name: LedMember(tuple(member.topics), member.rack, answer.shares.get(name, {}))
+            for member in answer.members
+            for name in (member.instance_id or member.id,)
+        },
+    )
 
 
 def on_synced(
@@ -220,13 +228,25 @@ def on_surveyed(
         return on_broker_error(state, described.error, now, context)
     others = {each.id: each for each in described.members if each.id != state.member_id}
     if (leader := others.get(state.leader)) is None:
-        # The id that the proxy had before, or a member that has left since. Asked by the new id,
-        # the coordinator begins a round if the proxy leads, and else repeats its answer.
-        return join(state, context)
+        return _inherit(state, described, now, context)
     surveyed = replace(state, order=order_of(others.keys() - {leader.id}))
     if described.state == "Stable" and _may_draw(surveyed):
         return _draw(surveyed, context)
     return _settle(surveyed, _obstacle(leader.instance_id), now, context)
+
+
+def _inherit(
+    state: ProxyState, described: DescribedGroup, now: float, context: ProxyContext
+) -> Step:
+    """Lead a group whose leader is no member: it is the id that the proxy had before.
+
+    If it is a member that has left instead, the group rebalances. Asked by the new id, the
+    coordinator begins a round only if the proxy leads, and else repeats its answer.
+    """
+    answer = inherited(described, state.member_id, context.layouts, state.plan)
+    if answer is None:
+        return join(state, context)
+    return _settle(_dictating(state, answer), "", now, context)
 
 
 def _may_draw(state: ProxyState) -> bool:

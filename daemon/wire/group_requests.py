@@ -92,6 +92,10 @@ class DescribedMember(NamedTuple):
     """Its `client.rack`; None where it has none or does not write it."""
     topics: tuple[str, ...] | None = None
     """Topics that it subscribes to; None where that cannot be read."""
+    subscription: bytes = b""
+    """Bytes of its subscription in a classic group that is stable; else empty."""
+    assignment: bytes = b""
+    """Bytes of its assignment in a classic group that is stable; else empty."""
 
 
 class DescribedGroup(NamedTuple):
@@ -240,11 +244,14 @@ class DescribeGroupRequest:
 
         def member() -> DescribedMember:
             found = DescribedMember(
-                fields.string(), fields.nullable_string(), fields.string(), fields.string()
+                fields.string(),
+                fields.nullable_string(),
+                fields.string(),
+                fields.string(),
+                subscription=fields.nullable_bytes() or b"",
+                assignment=fields.nullable_bytes() or b"",
             )
-            subscription = fields.nullable_bytes()
-            fields.nullable_bytes()  # assignment
-            return _subscribed(found, subscription) if protocol_type == CONSUMER else found
+            return _subscribed(found) if protocol_type == CONSUMER else found
 
         members = fields.array(member, min_bytes=16)
         fields.int32()  # authorized operations
@@ -451,10 +458,10 @@ def response_fields(request: Request, fields: Reader) -> Reader:
     return fields
 
 
-def _subscribed(member: DescribedMember, raw: bytes | None) -> DescribedMember:
+def _subscribed(member: DescribedMember) -> DescribedMember:
     """The member with what its subscription says; a subscription that is torn says nothing."""
     try:
-        subscription = ConsumerSubscription.decode(raw or b"")
+        subscription = ConsumerSubscription.decode(member.subscription)
     except WireError:
         return member
     return member._replace(rack=subscription.rack or None, topics=tuple(subscription.topics))

@@ -124,6 +124,12 @@ class Scene:
     def follows(self, **shares):
         return self.held() == {name: sorted(numbers) for name, numbers in shares.items()}
 
+    def at_rest(self, *names):
+        """Whether the last round is over, and members of these names are in its generation."""
+        last = self.log.of("proxy.assigned")[-1]
+        generations = {self.members[name].generation for name in names}
+        return not last["withheld"] and generations == {last["generation"]}
+
     def standing(self):
         return self.standings.get(self.group, ("", ""))[0]
 
@@ -230,17 +236,36 @@ def test_clients_of_three_kinds_and_a_static_member_follow_in_one_group(scene, j
     scene.wait(lambda: scene.settled() and scene.held()["s"], "static member")
     shares = {"a": [0], "k": [1, 2], "j": [3], "s": [4, 5]}
     scene.plan(**shares)
-    scene.wait(partial(scene.follows, **shares), "plan")
-    # The daemon ends, and the next one leads on: nobody joins as another member.
+    scene.wait(lambda: scene.follows(**shares) and scene.at_rest("k", "j"), "plan")
+    # The daemon ends, and the next one leads on: the group has no round, and the same members.
     names = {name: member.member_id for name, member in scene.members.items()}
+    changes = {name: list(member.changes) for name, member in scene.members.items()}
+    generation = scene.log.of("proxy.assigned")[-1]["generation"]
     scene.proxy.stop()
     scene.start_again()
     scene.wait(lambda: scene.standing() == "leading", "lead of the next daemon")
+    assert scene.log.of("proxy.leading")[-1]["generation"] == generation
+    assert {name: member.changes for name, member in scene.members.items()} == changes
     shares = {"a": [5, 4], "k": [3], "j": [2, 1], "s": [0]}
     scene.plan(**shares)
     scene.wait(partial(scene.follows, **shares), "plan of the next daemon")
     assert {name: member.member_id for name, member in scene.members.items()} == names
     assert scene.log.of("proxy.left") == scene.log.of("proxy.failed") == []
+
+
+def test_a_proxy_becomes_the_next_to_lead_in_the_one_round_in_which_it_joins(scene, java):
+    scene.join("j", JavaMember, kafka=java)
+    for name in "abcde":
+        scene.join(name)
+    scene.wait(lambda: scene.settled() and all(scene.held().values()), "group of its own")
+    before = scene.members["j"].generation
+    scene.start()
+    scene.plan(j=[0], a=[1], b=[2], c=[3], d=[4], e=[5])
+    scene.wait(lambda: scene.standing() == "waiting for the lead", "membership")
+    # Most ids that the brokers draw come behind another member's: others were asked for since.
+    (line,) = scene.log.of("proxy.waiting_for_lead")
+    assert line["generation"] == before + 1
+    scene.wait(lambda: scene.members["j"].generation == before + 1, "round")
 
 
 def test_a_proxy_that_takes_over_fences_the_former_one_which_goes_silently(scene):

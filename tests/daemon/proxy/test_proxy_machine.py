@@ -121,7 +121,10 @@ class Play:
 
 
 def described(members):
-    return tuple(described_member(each) for each in members)
+    return tuple(
+        each if isinstance(each, kafka.DescribedMember) else described_member(each)
+        for each in members
+    )
 
 
 def described_member(name):
@@ -271,6 +274,60 @@ def test_a_daemon_that_comes_back_leads_on_although_nobody_leaves(play):
     play.answer(kafka.SyncResponse(0, b""))
     assert play.state.standing is Standing.LEADS
     assert [name for name, _ in play.log] == ["proxy.assigned", "proxy.leading"]
+
+
+def has(name, *numbers, protocol="range", **claims):
+    """A member of a stable group that has partitions of t, as its coordinator describes it."""
+    (raw,) = joiner(name, protocol, **claims).offers.values()
+    assignment = ConsumerAssignment(partitions={"t": numbers} if numbers else {}).encode()
+    return described_member(name)._replace(subscription=raw, assignment=assignment)
+
+
+def come_back(play, *members, protocol="range"):
+    play.describe(protocol=protocol, members=(*members, FORMER))
+    play.join(leader=FORMER, protocol=protocol)
+    play.answer(kafka.SyncResponse(0, b""))
+    answer = kafka.DescribedGroup(0, "Stable", "consumer", protocol, described((*members, "p")))
+    play.answer(answer)
+
+
+def test_a_daemon_that_comes_back_to_its_assignment_leads_without_a_round(play):
+    come_back(play, has("a", 2, 0, 1, rack="r"), has("b", 3, 4, 5))
+    assert (play.state.phase, play.state.standing) == (ProxyPhase.STABLE, Standing.LEADS)
+    assert [name for name, _ in play.log] == ["proxy.leading"]
+    assert play.state.led == {
+        "a": (("t",), "r", {"t": (0, 1, 2)}),
+        "b": (("t",), None, {"t": (3, 4, 5)}),
+    }
+    play.wake()
+    assert play.last == kafka.HeartbeatRequest("g", 3, "p", INSTANCE)
+    play.answer(kafka.HeartbeatResponse(0))
+    # What a newer plan says, and what the observer sees, counts as ever.
+    play.give(PlanArrived(plan(2, a=[0, 1], b=[2, 3, 4, 5])))
+    assert (type(play.last), play.last.member_id) == (kafka.JoinRequest, "p")
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        (has("a", 0, 1, 2, 3), has("b", 4, 5)),
+        (has("a", 0, 1, 2), has("b", 3, 4)),
+        (has("a", 0, 1, 2), has("b", 3, 4, 5)._replace(assignment=b"\0")),
+        (has("a", 0, 1, 2), has("b", 3, 4, 5)._replace(subscription=b"\0")),
+    ],
+    ids=["another plan", "withheld", "unreadable assignment", "unreadable subscription"],
+)
+def test_a_daemon_that_comes_back_to_another_assignment_asks_for_a_round(play, members):
+    come_back(play, *members)
+    assert (type(play.last), play.last.member_id) == (kafka.JoinRequest, "p")
+    assert play.state.led is None
+
+
+def test_a_daemon_that_comes_back_between_two_rounds_asks_for_the_second(play):
+    cooperative = {"protocol": "cooperative-sticky", "generation": 2}
+    still = has("a", 0, 1, 2, owned={"t": (0, 1, 2, 3)}, **cooperative)
+    come_back(play, still, has("b", 4, 5, **cooperative), protocol="cooperative-sticky")
+    assert (type(play.last), play.last.member_id) == (kafka.JoinRequest, "p")
 
 
 @pytest.mark.parametrize("state", ["PreparingRebalance", "CompletingRebalance"])

@@ -77,10 +77,10 @@ def test_a_flexible_request_has_tags_in_its_header_and_its_response():
     assert request.read(fields).error == kafka.GROUP_ID_NOT_FOUND
 
 
-def described(protocol_type, subscription):
-    """The member of a classic group with these bytes for its subscription."""
+def described(protocol_type, subscription, assignment=b""):
+    """The member of a classic group with these bytes for its subscription and assignment."""
     member = string("m-1") + int16(-1) + string("app") + string("/10.0.0.1")
-    member += nullable_bytes(subscription) + nullable_bytes(b"")
+    member += nullable_bytes(subscription) + nullable_bytes(assignment)
     group = int16(0) + string("g") + string("Stable") + string(protocol_type) + string("range")
     raw = int32(0) + array([group + array([member]) + int32(0)])
     (found,) = kafka.DescribeGroupRequest("g").read(Reader(raw)).members
@@ -96,7 +96,15 @@ def test_a_member_of_a_classic_group_has_the_rack_and_the_topics_of_its_subscrip
 
 @pytest.mark.parametrize("raw", [None, b"", b"\0\3\0\0"])
 def test_a_torn_subscription_leaves_the_member_and_its_rack_unknown(raw):
-    assert described("consumer", raw) == ("m-1", None, "app", "/10.0.0.1", None, None)
+    found = described("consumer", raw)
+    assert found == ("m-1", None, "app", "/10.0.0.1", None, None, raw or b"", b"")
+
+
+@pytest.mark.parametrize("assignment", [None, b"", b"bytes"])
+def test_a_member_of_a_classic_group_has_the_bytes_of_its_subscription_and_assignment(assignment):
+    subscription = ConsumerSubscription(topics=("orders",)).encode()
+    found = described("consumer", subscription, assignment)
+    assert (found.subscription, found.assignment) == (subscription, assignment or b"")
 
 
 def test_the_bytes_of_another_type_of_protocol_are_no_subscription():
