@@ -364,23 +364,37 @@ class Cluster:
         return self._home(node.id) / "data"
 
     def _await_ready(self, until: float) -> None:
-        """Wait until the cluster itself lists all started brokers."""
+        """Wait until each started broker lists all of them.
+
+        One that lists all is not enough: a client drops a broker that the next one does not list
+        yet, with the requests that wait for it.
+        """
         expected = set(self._processes)
-        admin: AdminClient | None = None
+        unready = [node for node in self.nodes if node.id in expected]
         while True:
             self._check_alive()
             # Not sooner: librdkafka writes every refused connection to the terminal.
-            if admin is None and all(
-                answers(node.port) for node in self.nodes if node.id in expected
-            ):
-                admin = AdminClient({**self.admin_settings, "log_level": 0})
-            if admin is not None and _registered(admin) >= expected:
+            if all(answers(node.port) for node in unready):
+                unready = [node for node in unready if not self._listed_by(node) >= expected]
+            if not unready:
                 return
             if time.monotonic() > until:
                 raise ClusterError(
                     f"the brokers are not ready in time\n{self._quotations(expected)}"
                 )
             time.sleep(_POLL_SECONDS)
+
+    def _listed_by(self, node: Node) -> set[int]:
+        """Ids of the brokers that a broker lists."""
+        secured = self.security is not None
+        bootstrap = node.mutual_tls_address if secured else node.address
+        # A new client asks the one broker that it knows.
+        admin = AdminClient({**self.admin_settings, "bootstrap.servers": bootstrap, "log_level": 0})
+        # Not describe_cluster: it waits for a broker named as controller at random, even for a lost
+        # one.
+        with contextlib.suppress(KafkaException):
+            return set(admin.list_topics(timeout=2).brokers)
+        return set()
 
     def _check_alive(self) -> None:
         ended = set(self._processes) - self.running
@@ -454,14 +468,6 @@ def _lock(directory: Path) -> int:
             time.sleep(_POLL_SECONDS)
         else:
             return file
-
-
-def _registered(admin: AdminClient) -> set[int]:
-    # Not describe_cluster: it waits for a broker named as controller at random, even for a lost
-    # one.
-    with contextlib.suppress(KafkaException):
-        return set(admin.list_topics(timeout=2).brokers)
-    return set()
 
 
 def _quoted(log: Path) -> str:
