@@ -40,7 +40,7 @@ def objection_of_freeze(
     reasons = freeze_reasons(snapshot)
     if cause is Cause.OPERATOR:
         reasons &= BINDING
-    if not reasons or (cause in CHANGES and _has_orphans(group, snapshot)):
+    if not reasons or (cause in CHANGES and not _covers_what_exists(group, snapshot)):
         return None
     return Suppression(Objection.FROZEN, snapshot.context.now + LOOK_AGAIN_SECONDS)
 
@@ -78,12 +78,16 @@ def put_off(group: ManagedGroup, until: float) -> ManagedGroup:
     return replace(group, policy=replace(group.policy, changes=changes))
 
 
-def _has_orphans(group: ManagedGroup, snapshot: GroupSnapshot) -> bool:
-    """Whether a partition of a topic that is read has no live member in the plan in force."""
+def _covers_what_exists(group: ManagedGroup, snapshot: GroupSnapshot) -> bool:
+    """Whether live members have the partitions of the topics that they read, and no others.
+
+    A topic may have come back with fewer partitions than the plan in force gives.
+    """
     reading = {
         (instance, topic)
         for instance, member in snapshot.members.items()
         for topic in member.topics
+        if topic in snapshot.topics
     }
     planned = {
         partition
@@ -91,8 +95,8 @@ def _has_orphans(group: ManagedGroup, snapshot: GroupSnapshot) -> bool:
         for partition in group.target.get(instance, ())
         if (instance, partition[0]) in reading
     }
-    return any(
-        (name, number) not in planned
+    return planned == {
+        (name, number)
         for name, topic in snapshot.topics.items()
         for number in range(topic.partitions)
-    )
+    }

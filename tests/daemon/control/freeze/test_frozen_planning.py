@@ -60,6 +60,20 @@ def test_the_partitions_of_a_dead_member_are_given_to_others_and_nothing_else_mo
     assert len(play.plans) == plans, "one plan for the orphans is enough"
 
 
+def test_partitions_that_a_topic_has_no_longer_are_given_up_once():
+    """Before, they were granted and taken back for ever: no announcement of them is believed."""
+    play = settled("m0", "m1")
+    play.frozen = dict(FROZEN)
+    play.wait(1)
+    play.receive("metadata", topic(racks=((),) * 3, topic_id="B" * 22, at=2000))
+    play.wait(10)
+    plans, epoch = len(play.plans), play.state.groups["g"].next_epoch
+    assert sorted(play.owned().values()) == ["0-1", "2"]
+    play.wait(3 * TIMERS.revoke_timeout)
+    assert (len(play.plans), play.state.groups["g"].next_epoch) == (plans, epoch)
+    assert play.logged("grant.taken_back") == []
+
+
 def test_a_new_group_is_planned_although_planning_is_frozen():
     play = Play()
     play.start()
