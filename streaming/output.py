@@ -132,11 +132,12 @@ def _lag_keys(groups: Sequence[str], topics: Sequence[str]) -> Sequence[bytes]:
 
 def _lag_key_value(group: str, published: OwnedLag) -> tuple[bytes, bytes]:
     """Key and value of a lag record: the fields that the topic's state wrote, and the owners."""
-    row, owners, planned = published
-    members, racks = owner_fields(owners.members, owners.owner), owner_racks(owners.members)
+    row, owners, claim = published
+    members = owner_fields(owners.members, owners.owner, owners.others, owners.non_readers)
+    racks = owner_racks(owners.members)
     local = local_field(row.shared.racks, members, racks) if racks else ""
     key = _lag_key(group, row.topic)
-    return key, record_text(row.shared, row.own, local, members, planned=planned).encode()
+    return key, record_text(row.shared, row.own, local, members, claim).encode()
 
 
 def _dead_letter(raw: Raw, outputs: OutputTopics) -> SinkRow:

@@ -12,7 +12,7 @@ from levelwind.streaming.bucket.state import AXES, BucketState, OwnerText
 from levelwind.streaming.group import codec, member_speeds, read_topics
 from levelwind.streaming.group.ownership import owners_of, partition_owners
 from levelwind.streaming.group.state import GroupState, TopicLag
-from levelwind.streaming.messages.lag_json import owner_fields, owner_racks, text
+from levelwind.streaming.messages.lag_json import Claim, owner_fields, owner_racks, text
 from levelwind.streaming.rules.event_time import UNKNOWN
 from levelwind.streaming.rules.skew import SkewRun
 
@@ -173,9 +173,7 @@ class _Builder:
         """Add a topic that the group has lag in; return whether its owners are those of today."""
         size = lag.lag.size
         today = partition_owners(owners, topic, size)
-        valid = today.members == lag.owners.members and np.array_equal(
-            today.owner, lag.owners.owner
-        )
+        valid = today.named == lag.owners.named and np.array_equal(today.owner, lag.owners.owner)
         claims = [
             (index, partition)
             for index, owner in enumerate(owners)
@@ -211,12 +209,12 @@ class _Builder:
 
     def _owner_text(self, owners: PartitionOwners) -> int:
         """The index of what is written of the owners of a topic's partitions."""
-        if not owners.members:
+        if not owners.members and owners.claim is Claim.COMMITTED:
             return UNKNOWN
-        key = (owners.members, owners.owner.tobytes())
+        key = (owners.named, owners.owner.tobytes())
         if (index := self._index_of_owners.get(key)) is None:
-            racks = owner_racks(owners.members)
-            written = OwnerText(owner_fields(owners.members, owners.owner), racks)
+            named = owner_fields(owners.members, owners.owner, owners.others, owners.non_readers)
+            written = OwnerText(named, owner_racks(owners.members), owners.claim)
             index = self._owner_texts.setdefault(written, len(self._owner_texts))
             self._index_of_owners[key] = index
         return index

@@ -18,7 +18,7 @@ from levelwind.assignors.problem.drain import sum_by_member
 from levelwind.streaming.bucket import skew_columns, speed_columns
 from levelwind.streaming.bucket.state import BucketState, OwnerText, ranges
 from levelwind.streaming.group.update import TTL_MS
-from levelwind.streaming.messages.lag_json import local_field
+from levelwind.streaming.messages.lag_json import Claim, local_field
 from levelwind.streaming.messages.own_fields import OwnColumns, shared_texts
 from levelwind.streaming.rules.event_time import JUMP_MS, UNKNOWN
 from levelwind.streaming.rules.skew import longest_silence
@@ -138,9 +138,13 @@ class ColumnUpdate:
         part_of_row = np.repeat(np.arange(len(parts)), sizes)
         own = OwnColumns.concat([part.own.take(rows.row) for part, rows in parts])
         shared = shared_texts([part.shared for part, _ in parts], part_of_row)
-        local, members = self._owner_fields(parts, part_of_row)
+        owner_text = np.concatenate([self._owner_text(part, rows) for part, rows in parts])
+        local, members = self._owner_fields(parts, part_of_row, owner_text)
         entries = np.concatenate([rows.entry for _, rows in parts])
-        values = own.records(shared, local, members, self.state["planned"][entries])
+        claims = self.state.claim[owner_text]
+        by_plan = self.state["planned"][entries] & (claims == Claim.COMMITTED)
+        claims = np.where(by_plan, Claim.ALL, claims)
+        values = own.records(shared, local, members, claims)
         groups = np.concatenate([rows.group for _, rows in parts]).tolist()
         return PublishedLags(
             groups=list(map(self.state.groups.__getitem__, groups)),
@@ -149,15 +153,14 @@ class ColumnUpdate:
         )
 
     def _owner_fields(
-        self, parts: Sequence[tuple[LagRows, _Rows]], part_of_row: Int64
+        self, parts: Sequence[tuple[LagRows, _Rows]], part_of_row: Int64, owner_text: Int64
     ) -> tuple[Texts, Texts]:
         """For each row, the field `local` of its lag record, and those that name its owners."""
-        texts = (*self.state.owner_texts, OwnerText("", ""))
+        texts = (*self.state.owner_texts, OwnerText("", "", Claim.COMMITTED))
         none = len(texts) - 1
         if not none:
             return "", ""
-        number = np.concatenate([self._owner_text(part, rows) for part, rows in parts])
-        number[number == UNKNOWN] = none
+        number = np.where(owner_text == UNKNOWN, none, owner_text)
         fields = pa.array([text.fields for text in texts]).take(pa.array(number))
         if not any(text.racks for text in texts):
             return "", fields

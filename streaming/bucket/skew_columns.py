@@ -20,6 +20,7 @@ from levelwind.assignors.problem.drain import (
 )
 from levelwind.streaming.bucket.speed_columns import speeds_of
 from levelwind.streaming.bucket.state import ranges
+from levelwind.streaming.messages.lag_json import Claim
 from levelwind.streaming.rules.event_time import UNKNOWN
 from levelwind.streaming.rules.member_loads import RATE_SCALE, MemberLoads
 from levelwind.streaming.rules.skew import (
@@ -255,7 +256,9 @@ def _waiting(state: BucketState, groups: Int64, loads: _Loads) -> Mask:
     """Whether records have shown to wait, by their age or by commits, by group."""
     entries = state["entries"][groups].astype(np.int64)
     oldest = np.zeros(groups.size)  # a group may have owners and no lag yet
-    seconds = state["seconds"][ranges(state.first_entry[groups], entries)]
+    entry = ranges(state.first_entry[groups], entries)
+    reads = state.claim[state["owner_text"][entry]] != Claim.NONE
+    seconds = np.where(reads, state["seconds"][entry], 0.0)
     np.maximum.at(oldest, np.repeat(np.arange(groups.size), entries), seconds)
     is_open = state["speed_since"][loads.owner] != UNKNOWN
     waiting: Mask = (oldest >= WAITING_SECONDS) | np.logical_or.reduceat(is_open, loads.first)

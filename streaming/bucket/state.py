@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 
 from levelwind.streaming.messages import packing
+from levelwind.streaming.messages.lag_json import Claim
 from levelwind.streaming.messages.packing import PackingError
 from levelwind.streaming.rules.speed import WINDOWS
 
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 
     from levelwind.streaming.rules.event_time import Int64
 
-VERSION = 6
+VERSION = 7
 """Counts up with every change of what `pack` writes; an older checkpoint is then set aside."""
 
 SAMPLES, MEMBERS, GROUPS = "samples", "members", "groups"
@@ -109,8 +110,8 @@ ENTRY_MEMBERS = {
 }
 """Those by entry: an index of `topics`, numbers of cells and claims, whether the group reads the
 topic by a commit, by its plan, or by its members, and indices of `owner_texts`; -1: no member owns
-a partition. `owner_text` is that of today, `former_owner_text` that of the sample, and counts where
-`owners_valid` is not set."""
+a partition, and what members read is not known. `owner_text` is that of today, `former_owner_text`
+that of the sample, and counts where `owners_valid` is not set."""
 OWNER_MEMBERS = {"capacity": "<f8", "learns": "|b1"}
 """Those by owner: `learns` is whether no other owner of the group has its name."""
 CLAIM_MEMBERS = {"owner": "<i4", "cell": "<i4"}
@@ -137,7 +138,9 @@ class OwnerText(NamedTuple):
     fields: str
     """The fields that name them, as `lag_json.owner_fields` writes them."""
     racks: str
-    """The racks of the members that these name; empty: none is known."""
+    """The racks of the owners that these name; empty: none is known."""
+    claim: Claim
+    """What the group claims of the topic beside what its members own."""
 
 
 @dataclass(frozen=True)
@@ -182,6 +185,11 @@ class BucketState:
         """By entry, its group."""
         group: Int64 = np.repeat(np.arange(len(self.groups)), self["entries"])
         return group
+
+    @cached_property
+    def claim(self) -> Int64:
+        """By owner text, its claim; the last item is that of -1, where nothing is known."""
+        return np.array([*(text.claim for text in self.owner_texts), Claim.COMMITTED])
 
     def take(self, groups: Int64) -> BucketState:
         """Some of the groups, in this order."""
@@ -254,6 +262,7 @@ class BucketState:
         texts = {
             "owner_fields": [text.fields for text in self.owner_texts],
             "owner_racks": [text.racks for text in self.owner_texts],
+            "owner_claims": [str(text.claim.value) for text in self.owner_texts],
             "owner_names": self.owner_names,
         }
         lines = {
@@ -280,9 +289,10 @@ class BucketState:
         counts = {
             "owner_fields": meta["owner_texts"],
             "owner_racks": meta["owner_texts"],
+            "owner_claims": meta["owner_texts"],
             "owner_names": member_columns["capacity"].size,
         }
-        fields, racks, names = (
+        fields, racks, claims, names = (
             member_columns.pop(name).tobytes().decode().split("\n") if count else []
             for name, count in counts.items()
         )
@@ -291,7 +301,7 @@ class BucketState:
             topics=tuple(meta["topics"]),
             logs=tuple(samples_meta["logs"]),
             columns=columns | member_columns,
-            owner_texts=tuple(map(OwnerText, fields, racks)),
+            owner_texts=tuple(map(OwnerText, fields, racks, map(Claim, map(int, claims)))),
             owner_names=tuple(names),
         )
 

@@ -34,8 +34,13 @@ class ClassicMember:
     client_id: str
     rack: str | None
     assigned: Partitions
-    reads: bool = True
-    """Whether the member subscribes to a topic, or its subscription cannot be read."""
+    topics: tuple[str, ...] | None = None
+    """Topics that it subscribes to; None: its subscription cannot be read."""
+
+    @property
+    def reads(self) -> bool:
+        """Whether the member subscribes to a topic, or its subscription cannot be read."""
+        return self.topics is None or bool(self.topics)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,13 +53,14 @@ class Membership:
 
     @property
     def topics(self) -> frozenset[str]:
-        """The topics of which a member has partitions."""
-        return frozenset(
+        """The topics that a member has partitions of, or subscribes to."""
+        assigned = (
             topic
             for member in self.members
             for topic, partitions in member.assigned.items()
             if partitions
         )
+        return frozenset(assigned).union(*(member.topics or () for member in self.members))
 
 
 def decode(value: bytes) -> Membership:
@@ -107,14 +113,14 @@ def _member(reader: Reader, version: int, *, consumer: bool) -> ClassicMember:
         client_id=client_id,
         rack=None if subscribed is None else subscribed.rack,
         assigned=_assigned(assignment) if consumer else {},
-        reads=subscribed is None or bool(subscribed.topics),
+        topics=None if subscribed is None else subscribed.topics,
     )
 
 
 def _subscription(subscription: bytes | None) -> ConsumerSubscription | None:
     # No broker has checked what a member writes here: some clients write a version and leave its
-    # fields out (kafka-go: v1 without the owned partitions). That costs their group a rack, not the
-    # knowledge of its assignment.
+    # fields out (kafka-go: v1 without the owned partitions). That costs their group racks and the
+    # knowledge of what is subscribed to, not that of its assignment.
     with suppress(WireError):
         return ConsumerSubscription.decode(subscription) if subscription else None
     return None

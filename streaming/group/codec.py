@@ -23,6 +23,7 @@ from levelwind.streaming.group.state import (
     TopicLag,
 )
 from levelwind.streaming.messages import packing
+from levelwind.streaming.messages.lag_json import Claim
 from levelwind.streaming.messages.packing import PackingError
 from levelwind.streaming.rules.skew import SkewRun
 
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-VERSION = 9
+VERSION = 10
 """Counts up with every change of what `pack` writes; an older checkpoint is then set aside."""
 
 
@@ -39,6 +40,7 @@ def pack(state: GroupState) -> bytes:
     """Pack a state as the state store's value."""
     topics = list(state.lags)
     rack_sets: dict[tuple[str, ...], int] = {}
+    subscriptions: dict[frozenset[str], int] = {}
     meta: dict[str, Any] = {
         "state": VERSION,
         "lags": [_pack_lag(topic, state.lags[topic]) for topic in topics],
@@ -54,8 +56,11 @@ def pack(state: GroupState) -> bytes:
         },
         "rack_sets": list(rack_sets),
         "racks_sources": {topic: dict(source) for topic, source in state.racks_sources.items()},
-        "managed": [[*key, _pack_owner(owner)] for key, owner in state.managed_members.items()],
-        "classic": [_pack_owner(owner) for owner in state.classic_members],
+        "managed": [
+            [*key, _pack_owner(owner, subscriptions)]
+            for key, owner in state.managed_members.items()
+        ],
+        "classic": [_pack_owner(owner, subscriptions) for owner in state.classic_members],
         "consumer": [
             _pack_consumer_member(member_id, member)
             for member_id, member in state.consumer_members.items()
@@ -74,6 +79,8 @@ def pack(state: GroupState) -> bytes:
         meta["joined"] = sorted(state.member_topics)
     if state.regex_topics:
         meta["regexes"] = dict(state.regex_topics)
+    if subscriptions:
+        meta["subscriptions"] = [sorted(subscribed) for subscribed in subscriptions]
     lags = {f"lag{index}": state.lags[topic].lag for index, topic in enumerate(topics)}
     owners = {
         f"owner{index}": state.lags[topic].owners.owner.astype(np.int32)
@@ -97,6 +104,7 @@ def unpack(value: bytes) -> GroupState:
         raise PackingError(f"group state of version {meta.get('state')}, not {VERSION}")
     since, evaluated_at, active = meta["skew_run"]
     rack_sets = [tuple(racks) for racks in meta["rack_sets"]]
+    subscriptions = [frozenset(subscribed) for subscribed in meta.get("subscriptions", ())]
     return GroupState(
         lags={
             packed[0]: _unpack_lag(
@@ -115,10 +123,10 @@ def unpack(value: bytes) -> GroupState:
         },
         racks_sources=meta["racks_sources"],
         managed_members={
-            (instance, incarnation): _unpack_owner(packed)
+            (instance, incarnation): _unpack_owner(packed, subscriptions)
             for instance, incarnation, packed in meta["managed"]
         },
-        classic_members=tuple(map(_unpack_owner, meta["classic"])),
+        classic_members=tuple(_unpack_owner(packed, subscriptions) for packed in meta["classic"]),
         consumer_members=dict(map(_unpack_consumer_member, meta["consumer"])),
         shards=meta["shards"],
         plan_metadata_at=meta["metadata_at"],
@@ -144,15 +152,20 @@ def _unpack_layout(packed: list[Any], rack_sets: list[tuple[str, ...]]) -> Layou
 
 def _pack_lag(topic: str, lag: TopicLag) -> list[object]:
     """All of a topic's lag but its columns, which are packed as arrays."""
-    return [topic, lag.at, lag.seconds, lag.committed_at, dict(lag.source), lag.owners.members]
+    measured = (lag.at, lag.seconds, lag.committed_at, dict(lag.source))
+    return [topic, *measured, *lag.owners.named]
 
 
 def _unpack_lag(
     packed: list[Any], lag: npt.NDArray[Any], rate: npt.NDArray[Any], owner: npt.NDArray[Any]
 ) -> TopicLag:
-    _, at, seconds, committed_at, source, members = packed
+    _, at, seconds, committed_at, source, members, others, non_readers, claim = packed
     owners = PartitionOwners(
-        members=tuple((name, rack) for name, rack in members), owner=owner.astype(np.int64)
+        members=tuple((name, rack) for name, rack in members),
+        owner=owner.astype(np.int64),
+        others=tuple((name, rack) for name, rack in others),
+        non_readers=tuple(non_readers),
+        claim=Claim(claim),
     )
     return TopicLag(
         at=at,
@@ -195,28 +208,38 @@ def _unpack_speed(packed: list[Any]) -> tuple[str, LearnedSpeed]:
 
 def _pack_consumer_member(member_id: str, member: ConsumerMember) -> list[object]:
     owned = None if member.owned is None else _pack_partitions(member.owned)
-    described = (member.has_metadata, member.instance_id, member.rack, member.topics)
+    described = (member.has_metadata, member.instance_id, member.rack, member.topics, member.regex)
     return [member_id, *described, owned]
 
 
 def _unpack_consumer_member(packed: list[Any]) -> tuple[str, ConsumerMember]:
-    member_id, has_metadata, instance_id, rack, topics, owned = packed
+    member_id, has_metadata, instance_id, rack, topics, regex, owned = packed
     return member_id, ConsumerMember(
         has_metadata=has_metadata,
         instance_id=instance_id,
         rack=rack,
         topics=tuple(topics),
+        regex=regex,
         owned=None if owned is None else _unpack_partitions(owned),
     )
 
 
-def _pack_owner(owner: Owner) -> list[object]:
-    return [owner.name, owner.rack, owner.capacity, _pack_partitions(owner.assigned)]
+def _pack_owner(owner: Owner, subscriptions: dict[frozenset[str], int]) -> list[object]:
+    """An owner with an index of `subscriptions`: the members of a group mostly have the same."""
+    topics = owner.topics
+    index = None if topics is None else subscriptions.setdefault(topics, len(subscriptions))
+    return [owner.name, owner.rack, owner.capacity, _pack_partitions(owner.assigned), index]
 
 
-def _unpack_owner(packed: list[Any]) -> Owner:
-    name, rack, capacity, assigned = packed
-    return Owner(name=name, rack=rack, capacity=capacity, assigned=_unpack_partitions(assigned))
+def _unpack_owner(packed: list[Any], subscriptions: list[frozenset[str]]) -> Owner:
+    name, rack, capacity, assigned, index = packed
+    return Owner(
+        name=name,
+        rack=rack,
+        capacity=capacity,
+        assigned=_unpack_partitions(assigned),
+        topics=None if index is None else subscriptions[index],
+    )
 
 
 def _pack_partitions(by_topic: Mapping[str, tuple[int, ...]]) -> dict[str, str]:

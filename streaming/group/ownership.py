@@ -1,4 +1,4 @@
-"""Members of a group and their partitions, from the records of its coordinator or planner.
+"""Members of a group, their partitions and subscriptions, by its coordinator or planner.
 
 For a group that levelwind manages, its own assignments count; for any other group, the records of
 the coordinator: the metadata of a classic group, or the members of a KIP-848 group. A group speaks
@@ -27,8 +27,11 @@ from levelwind.streaming.decoding.consumer_group import (
 )
 from levelwind.streaming.decoding.offsets_topic import GROUP_METADATA
 from levelwind.streaming.group.state import ConsumerMember, GroupState, Owner, PartitionOwners
+from levelwind.streaming.messages.lag_json import Claim
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from levelwind.assignors.protocol.records import MemberAssignment
     from levelwind.streaming.messages.rows import Raw
 
@@ -55,13 +58,40 @@ def _consumer_owners(state: GroupState) -> tuple[Owner, ...]:
                 for topic_id, owned in (member.owned or {}).items()
                 if topic_id in names
             },
+            topics=_subscription(member, state.regex_topics),
         )
         for member_id, member in sorted(state.consumer_members.items())
     )
 
 
+def _subscription(
+    member: ConsumerMember, regex_topics: Mapping[str, tuple[str, ...]]
+) -> frozenset[str] | None:
+    """The topics that a member of a KIP-848 group subscribes to.
+
+    None: its metadata was not read, or its coordinator has not resolved its expression yet.
+    """
+    if not member.has_metadata:
+        return None
+    if member.regex is None:
+        return frozenset(member.topics)
+    matched = regex_topics.get(member.regex)
+    return None if matched is None else frozenset((*member.topics, *matched))
+
+
+def claim_of(owners: tuple[Owner, ...], topic: str) -> Claim:
+    """What the members of a group claim of a topic beside what they own.
+
+    `COMMITTED` without members, and where the subscription of one of them is not known: it may be
+    to any topic.
+    """
+    if not owners or any(owner.topics is None for owner in owners):
+        return Claim.COMMITTED
+    return Claim.ALL if any(topic in (owner.topics or ()) for owner in owners) else Claim.NONE
+
+
 def partition_owners(owners: tuple[Owner, ...], topic: str, partitions: int) -> PartitionOwners:
-    """The owner of each partition of a topic.
+    """The owner of each partition of a topic, and how the members stand to the topic.
 
     While a partition is handed over, two members may claim it; the first of `owners` counts.
     """
@@ -74,7 +104,15 @@ def partition_owners(owners: tuple[Owner, ...], topic: str, partitions: int) -> 
             if partition < partitions and column[partition] < 0:
                 column[partition] = len(members)
         members.append((owner.name, owner.rack))
-    return PartitionOwners(members=tuple(members), owner=np.array(column, np.int64))
+    claim = claim_of(owners, topic)
+    known = owners if claim != Claim.COMMITTED else ()
+    return PartitionOwners(
+        members=tuple(members),
+        owner=np.array(column, np.int64),
+        others=tuple([(each.name, each.rack) for each in known if not any(each.assigned.values())]),
+        non_readers=tuple([each.name for each in known if topic not in (each.topics or ())]),
+        claim=claim,
+    )
 
 
 def with_assignment(state: GroupState, record: MemberAssignment) -> GroupState:
@@ -111,9 +149,9 @@ def with_coordinator_record(state: GroupState, raw: Raw) -> GroupState:
 
 
 def _member_topics(state: GroupState) -> frozenset[str]:
-    """The topics that members have partitions of, or subscribe to.
+    """The topics that members subscribe to, or have partitions of.
 
-    A KIP-848 member subscribes to names; what it owns is known by the ids of topics.
+    What a KIP-848 member owns is known by the ids of topics.
     """
     topics = {
         topic
@@ -121,6 +159,7 @@ def _member_topics(state: GroupState) -> frozenset[str]:
         for topic, partitions in owner.assigned.items()
         if partitions
     }
+    topics.update(*(owner.topics or () for owner in state.classic_members))
     topics.update(*(member.topics for member in state.consumer_members.values()))
     topics.update(*state.regex_topics.values())
     return frozenset(topics)
@@ -144,6 +183,7 @@ def _with_members(state: GroupState, raw: Raw) -> GroupState:
             instance_id=value.instance_id,
             rack=value.rack,
             topics=value.topics,
+            regex=value.regex,
         )
     elif isinstance(value, ResolvedRegex):
         return replace(state, regex_topics={**state.regex_topics, member_id: value.topics})
@@ -194,6 +234,7 @@ def _with_classic_metadata(state: GroupState, value: bytes | None) -> GroupState
             rack=member.rack,
             capacity=1.0,
             assigned=dict(member.assigned),
+            topics=None if member.topics is None else frozenset(member.topics),
         )
         for member in sorted(members, key=lambda member: member.member_id)
         if member.reads or member.assigned

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from levelwind.streaming.messages.lag_columns import LagRow, LagSample
+    from levelwind.streaming.messages.lag_json import Claim
 
 
 class OwnedLag(NamedTuple):
@@ -24,8 +25,8 @@ class OwnedLag(NamedTuple):
     row: LagRow
     owners: PartitionOwners
     """The owners at the lag's sample."""
-    planned: bool
-    """Whether the group's plan covers the topic, and so claims all of its partitions."""
+    claim: Claim
+    """What the group claims beside what its members own."""
 
 
 def with_sample(state: GroupState, sample: LagSample, owners: tuple[Owner, ...]) -> GroupState:
@@ -97,8 +98,9 @@ def unread_topics(state: GroupState) -> list[str]:
 def owned_lags(state: GroupState, rows: Mapping[str, LagRow]) -> tuple[OwnedLag, ...]:
     """The lag of some topics with the owners of their partitions, by topic in order."""
     return tuple(
-        OwnedLag(row, _owners_at_sample(state, row), topic in state.planned_topics)
+        OwnedLag(row, owners, owners.claim.with_plan(planned=topic in state.planned_topics))
         for topic, row in sorted(rows.items())
+        for owners in (_owners_at_sample(state, row),)
     )
 
 

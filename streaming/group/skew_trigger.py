@@ -13,6 +13,8 @@ import numpy as np
 from levelwind.assignors.problem.drain import skew_of
 from levelwind.assignors.protocol.records import MemberLoad, SkewEvidence
 from levelwind.streaming.group.member_speeds import is_behind, speeds_of
+from levelwind.streaming.group.ownership import claim_of
+from levelwind.streaming.messages.lag_json import Claim
 from levelwind.streaming.rules.event_time import UNKNOWN
 from levelwind.streaming.rules.member_loads import MemberLoads
 from levelwind.streaming.rules.skew import WAITING_SECONDS, SkewRule, SkewRun, next_run
@@ -52,7 +54,12 @@ def evaluate_skew(
         announced=np.array([owner.capacity for owner in owners]),
         speed=speeds_of(state, owners),
     )
-    oldest = max([topic_lag.seconds for topic_lag in state.lags.values()], default=0.0)
+    waits = [
+        topic_lag.seconds
+        for topic, topic_lag in state.lags.items()
+        if claim_of(owners, topic) is not Claim.NONE
+    ]
+    oldest = max(waits, default=0.0)
     figures = loads.figures(waiting=oldest >= WAITING_SECONDS or is_behind(state, owners))
     run = next_run(rule, state.skew_run, figures, at=state.sampled_at)
     raised = run.active and not state.skew_run.active

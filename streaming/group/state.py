@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from levelwind.streaming.messages.lag_json import Claim
 from levelwind.streaming.rules.event_time import UNKNOWN
 from levelwind.streaming.rules.skew import SkewRun
 from levelwind.streaming.rules.speed import NO_COMMIT, WINDOWS
@@ -35,6 +36,8 @@ class Owner:
     capacity: float
     assigned: Mapping[str, tuple[int, ...]]
     """Partitions by topic."""
+    topics: frozenset[str] | None = None
+    """Topics that it subscribes to; None: they are not known, as those of managed members."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +53,8 @@ class ConsumerMember:
     rack: str | None = None
     topics: tuple[str, ...] = ()
     """Topics that it subscribes to by name."""
+    regex: str | None = None
+    """Expression that it subscribes to besides."""
     owned: Mapping[str, tuple[int, ...]] | None = None
     """Partitions by topic id; None until an assignment is read. Its topic may not be known yet,
     or no longer."""
@@ -57,12 +62,25 @@ class ConsumerMember:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionOwners:
-    """The owners of a topic's partitions at the time of one sample."""
+    """The owners and readers of a topic's partitions at the time of one sample."""
 
     members: tuple[tuple[str, str | None], ...] = ()
     """Name and rack of each member that owns a partition of the topic."""
     owner: Int64 = field(default_factory=lambda: np.zeros(0, np.int64))
     """Index into `members`, by partition; -1: the partition has no owner."""
+    others: tuple[tuple[str, str | None], ...] = ()
+    """Name and rack of each member that owns nothing of any topic. Invariant: empty unless the
+    subscriptions of all members are known."""
+    non_readers: tuple[str, ...] = ()
+    """Names of the members, owners and others, that do not subscribe to the topic. Invariant: as
+    for `others`."""
+    claim: Claim = Claim.COMMITTED
+    """What the members claim beside what they own."""
+
+    @property
+    def named(self) -> tuple[object, ...]:
+        """All but `owner`: equal where the same members stand to the topic in the same way."""
+        return self.members, self.others, self.non_readers, self.claim
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,7 +151,7 @@ class GroupState:
     planned_topics: frozenset[str] = frozenset()
     """Topics that the group's current plan covers."""
     member_topics: frozenset[str] = frozenset()
-    """Topics that members which its coordinator knows have partitions of, or subscribe to."""
+    """Topics that members which its coordinator knows subscribe to, or have partitions of."""
     topic_ids: Mapping[str, str] = field(default_factory=dict)
     """By topic, the id of the topic that its layouts are of; another id means a recreated topic."""
     layouts: Mapping[str, tuple[Layout, ...]] = field(default_factory=dict)

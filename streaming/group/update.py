@@ -10,7 +10,9 @@ evaluated with the members of another time.
 - `racks` is active while the racks of some partition's replicas differ from those of the last plan,
   and some member has a rack.
 - A group reads the topics that it commits in, the topics of its plan, and those that its members
-  have partitions of or, in a KIP-848 group, subscribe to.
+  subscribe to or have partitions of.
+- Once the subscriptions of all members are known, the group claims all partitions of the topics
+  that these name, and elsewhere only what members own (`ownership.claim_of`).
 - A group without members is dropped once commits, members and plan have been silent for `TTL_MS`,
   even if its offsets remain.
 """

@@ -14,6 +14,7 @@ which the other kind has fields; `record_text` joins them.
 from __future__ import annotations
 
 import json
+from enum import IntEnum
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -32,6 +33,21 @@ WORD_BITS = 64
 """Number of columns up to which a row of a mask is one number."""
 MAX_HUNDREDTHS = 10**15
 """Of fewer digits than these, a number's shortest text is its decimals."""
+
+
+class Claim(IntEnum):
+    """The partitions of a topic that a group claims, beside those that its members own."""
+
+    NONE = 0
+    """None: its members are known to read other topics alone."""
+    COMMITTED = 1
+    """Those with a commit: it is not known what its members read, or there are none."""
+    ALL = 2
+    """All: a member subscribes to the topic, or the group's plan covers it."""
+
+    def with_plan(self, *, planned: bool) -> Claim:
+        """The claim of a group whose plan covers the topic or not: what members read counts."""
+        return Claim.ALL if planned and self is Claim.COMMITTED else self
 
 
 text = json.JSONEncoder(
@@ -178,8 +194,7 @@ def record_text(
     own: OwnFields,
     local: str = "",
     members: str = "",
-    *,
-    planned: bool = False,
+    claim: Claim = Claim.COMMITTED,
 ) -> str:
     """The value of a lag record.
 
@@ -187,11 +202,10 @@ def record_text(
         shared: the fields that all groups of the topic share.
         own: the group's own fields.
         local: the field `local` as `fields` writes it, if the record has one.
-        members: the fields `member_racks`, `members` and `owner`, if the record has them.
-        planned: whether the group's plan covers the topic, and so claims all of its partitions.
+        members: the fields that `owner_fields` writes, if the record has them.
+        claim: what the group claims beside what its members own.
     """
-    if own.uncommitted and not planned:
-        own = without_unclaimed(own, members)
+    own = without_unclaimed(own, members, claim)
     return f"{{{''.join(in_order(shared, own, local, members))[1:]}}}"
 
 
@@ -216,22 +230,26 @@ def in_order(
     )
 
 
-def without_unclaimed(own: OwnFields, members: str) -> OwnFields:
+def without_unclaimed(own: OwnFields, members: str, claim: Claim) -> OwnFields:
     """A group's own fields where partitions that nobody claims are told apart from its lag.
 
-    A partition is unclaimed while the group has neither committed it nor has it an owner. What a
-    reader would find there by the reset policy moves to the field `unclaimed`.
+    What a reader would find there, from the commit or else by the reset policy, moves to the field
+    `unclaimed`.
 
     Args:
-        own: the fields, in which all uncommitted partitions have lag.
-        members: the fields `members` and `owner`; empty: there is no owner.
+        own: the fields, in which all partitions have lag.
+        members: the fields that `owner_fields` writes; empty: there is no owner.
+        claim: what the group claims beside what its members own.
     """
-    owned = _owned(members) if members else frozenset[int]()
-    unclaimed = [index for index in json.loads(own.uncommitted) if index not in owned]
-    if not unclaimed:
+    if claim is Claim.ALL or (claim is Claim.COMMITTED and not own.uncommitted):
         return own
     counted = json.loads(f"{{{own.lag[1:]}}}")
     lag = counted["lag"]
+    owned = _owned(members) if members else frozenset[int]()
+    claimable = range(len(lag)) if claim is Claim.NONE else json.loads(own.uncommitted)
+    unclaimed = [index for index in claimable if index not in owned]
+    if not unclaimed:
+        return own
     rest = json.loads(f"{{{own.seconds[1:]}}}")
     found = [-1] * len(lag)
     for index in unclaimed:
@@ -252,24 +270,32 @@ def without_unclaimed(own: OwnFields, members: str) -> OwnFields:
 
 @lru_cache(maxsize=4096)
 def _owned(members: str) -> frozenset[int]:
-    """The partitions with an owner, from the fields `members` and `owner`."""
-    owner = json.loads(f"{{{members[1:]}}}")["owner"]
+    """The partitions with an owner, from the fields that `owner_fields` writes."""
+    owner = json.loads(f"{{{members[1:]}}}").get("owner", ())
     return frozenset([partition for partition, index in enumerate(owner) if index >= 0])
 
 
-def owner_fields(members: Sequence[tuple[str, str | None]], owner: Int64) -> str:
-    """The fields `member_racks`, `members` and `owner` of a lag record; empty without members.
+def owner_fields(
+    members: Sequence[tuple[str, str | None]],
+    owner: Int64,
+    others: Sequence[tuple[str, str | None]] = (),
+    non_readers: Sequence[str] = (),
+) -> str:
+    """The fields of a lag record that name members, from `member_racks` to `owner`.
 
     Args:
         members: name and rack of each member that owns a partition of the topic.
         owner: an index of `members` for each partition; -1: it has no owner.
+        others: name and rack of each member that owns nothing of any topic.
+        non_readers: names of the members that do not subscribe to the topic.
     """
-    if not members:
-        return ""
     return fields(
         ("member_racks", owner_racks(members) or None),
-        ("members", text([name for name, _ in members])),
-        ("owner", text(owner.tolist())),
+        ("members", text([name for name, _ in members]) if members else None),
+        ("non_readers", text(list(non_readers)) if non_readers else None),
+        ("other_racks", owner_racks(others) or None),
+        ("others", text([name for name, _ in others]) if others else None),
+        ("owner", text(owner.tolist()) if members else None),
     )
 
 

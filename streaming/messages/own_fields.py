@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from levelwind.streaming.messages.lag_json import (
+    Claim,
     OwnFields,
     SharedFields,
     decimal_rows,
@@ -64,7 +65,7 @@ class OwnColumns:
         )
 
     def records(
-        self, shared: Sequence[Texts], local: Texts, members: Texts, planned: Mask
+        self, shared: Sequence[Texts], local: Texts, members: Texts, claims: Int64
     ) -> Sequence[bytes]:
         """The values of the groups' lag records, as `lag_json.record_text` writes each.
 
@@ -72,26 +73,27 @@ class OwnColumns:
             shared: the `SharedFields` of each group's topic.
             local: the field `local` of each group.
             members: the fields of each group that name its members.
-            planned: by group, whether its plan covers the topic.
+            claims: by group, the `Claim` of what it claims beside what its members own.
         """
-        own = self._without_unclaimed(members, planned)
+        own = self._without_unclaimed(members, claims)
         first, *others = in_order(shared, own.columns, local, members)
         return texts_as_bytes(joined("{", _without_comma(first), *others, "}"), self.size)
 
-    def _without_unclaimed(self, members: Texts, planned: Mask) -> OwnColumns:
-        """These fields, with unclaimed partitions told apart from lag where no plan claims them."""
+    def _without_unclaimed(self, members: Texts, claims: Int64) -> OwnColumns:
+        """These fields, with the partitions that nobody claims told apart from lag."""
         uncommitted = self.columns[-1]
-        if isinstance(uncommitted, str) and not uncommitted:
-            return self
-        has_any = np.ones(self.size, np.bool_)
+        has_any = np.full(self.size, bool(uncommitted))
         if not isinstance(uncommitted, str):
             has_any = pc.not_equal(uncommitted, "").to_numpy(zero_copy_only=False)
-        changed = np.flatnonzero(has_any & ~planned).tolist()
+        maybe = (claims == Claim.NONE) | ((claims == Claim.COMMITTED) & has_any)
+        changed = np.flatnonzero(maybe).tolist()
         if not changed:
             return self
         fields = {
             row: without_unclaimed(
-                self.row(row), members if isinstance(members, str) else members[row].as_py()
+                self.row(row),
+                members if isinstance(members, str) else members[row].as_py(),
+                Claim(claims[row]),
             )
             for row in changed
         }

@@ -31,8 +31,8 @@ class LagRecord:
     """A group's lag in a topic at one time.
 
     Lists are indexed by partition, except for `stale`, `reset`, `lag_upper_bound`,
-    `seconds_lower_bound` and `members`. Offsets are next offsets: of the record to be read or
-    written next.
+    `seconds_lower_bound` and those of members. Offsets are next offsets: of the record to be read
+    or written next.
     """
 
     KIND: ClassVar = "lag"
@@ -85,10 +85,11 @@ class LagRecord:
     reset: tuple[int, ...] = ()
     """Partitions whose commit is beyond the log: their readers begin again by the reset policy."""
     unclaimed: tuple[int, ...] | None = None
-    """Records that a reader would find by the reset policy in each partition that nobody claims.
+    """Records that a reader would find in each partition that nobody claims; its lag is 0.
 
-    Such a partition has neither a commit nor an owner, nor is it planned; its lag is 0. -1 where
-    the partition is claimed; None if all are.
+    A reader begins at the commit, or else by the reset policy. -1 where the partition is claimed;
+    None if all are. Members whose subscriptions are known claim all partitions of the topics that
+    they subscribe to, and otherwise what they own. Else a commit, an owner or a plan claims.
     """
     data_end: tuple[int, ...] | None = None
     """Offset behind the last record to be read, where it is known to be below the end.
@@ -100,6 +101,16 @@ class LagRecord:
     """Instances that own some of the partitions."""
     member_racks: tuple[str | None, ...] | None = None
     """Rack of each of `members`; None if none is known."""
+    others: tuple[str, ...] = ()
+    """Instances of the group that own nothing of any topic.
+
+    Empty, as `non_readers`, unless it is known what each member subscribes to.
+    """
+    other_racks: tuple[str | None, ...] | None = None
+    """Rack of each of `others`; None if none is known."""
+    non_readers: tuple[str, ...] = ()
+    """Instances of the group that do not subscribe to the topic; `members` among them are about to
+    give up what they own."""
     owner: tuple[int, ...] | None = None
     """Index into `members` of each partition's owner; -1 without an owner.
 
@@ -127,6 +138,11 @@ class LagRecord:
     def unclaimed_partitions(self) -> list[int]:
         """Partitions that nobody claims."""
         return [number for number, records in enumerate(self.unclaimed or ()) if records >= 0]
+
+    @property
+    def left(self) -> bool:
+        """Whether the group has left the topic: it has committed there, and no member reads it."""
+        return max(self.committed, default=-1) >= 0 and min(self.unclaimed or (-1,)) >= 0
 
     @property
     def unknown_partitions(self) -> frozenset[int]:
@@ -185,12 +201,7 @@ class LagRecord:
             for name, column in figures.items()
             if column is not None
         }
-        if self.seconds_lower_bound:
-            optional["seconds_lower_bound"] = self.seconds_lower_bound
-        if self.lag_upper_bound:
-            optional["lag_upper_bound"] = self.lag_upper_bound
-        if self.reset:
-            optional["reset"] = self.reset
+        optional |= {name: named for name in UNLESS_EMPTY if (named := getattr(self, name))}
         if self.unclaimed is not None:
             optional["unclaimed"] = self.unclaimed
         if self.end_read_at is not None:
@@ -224,6 +235,7 @@ class LagRecord:
         _, group, topic = key
         # Neither says anything without the other.
         owner = fields.optional_integers("owner", low=-1) if fields.has("members") else None
+        others = fields.optional_texts("others") or ()
         record = cls(
             group=str(group),
             topic=str(topic),
@@ -251,20 +263,34 @@ class LagRecord:
             members=() if owner is None else (fields.optional_texts("members") or ()),
             member_racks=None if owner is None else fields.optional_texts_or_nulls("member_racks"),
             owner=owner,
+            others=others,
+            other_racks=fields.optional_texts_or_nulls("other_racks") if others else None,
+            non_readers=fields.optional_texts("non_readers") or (),
             local=fields.optional_flags("local"),
         )
         if max(record.owner or (), default=-1) >= len(record.members):
             raise WireError("owner: an index that is not in members")
         if record.member_racks is not None and len(record.member_racks) != len(record.members):
             raise WireError("member_racks: not as long as members")
+        if record.other_racks is not None and len(record.other_racks) != len(record.others):
+            raise WireError("other_racks: not as long as others")
         _check_indices(record)
         return record
 
 
 PARTITION_SETS = ("stale", "reset", "lag_upper_bound", "seconds_lower_bound")
 """Fields of a lag record that name some of its partitions."""
-OF_MEMBERS = ("members", "member_racks")
-"""Fields of a lag record that are indexed by member."""
+UNLESS_EMPTY = (
+    "seconds_lower_bound",
+    "lag_upper_bound",
+    "reset",
+    "others",
+    "other_racks",
+    "non_readers",
+)
+"""Fields of a lag record that are left out where they name nothing."""
+OF_MEMBERS = ("members", "member_racks", "others", "other_racks", "non_readers")
+"""Fields of a lag record that name members, or are indexed by those."""
 BY_PARTITION = tuple(
     field.name
     for field in fields(LagRecord)

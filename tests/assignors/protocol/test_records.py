@@ -126,6 +126,9 @@ def lag_records(draw):
         source=draw(source),
         members=draw(st.tuples(name, name)) if "owner" in chosen else (),
         member_racks=draw(st.none() | st.tuples(rack, rack)) if "owner" in chosen else None,
+        others=(others := draw(st.just(()) | st.tuples(name, name))),
+        other_racks=draw(st.none() | st.tuples(rack, rack)) if others else None,
+        non_readers=draw(st.lists(name, max_size=2).map(tuple)),
         **lists,
     )
 
@@ -494,6 +497,9 @@ OPTIONAL = {
         "members",
         "member_racks",
         "owner",
+        "others",
+        "other_racks",
+        "non_readers",
         "local",
     ),
     r.OffsetsRecord: ("data_end", "gaps", "offsets_topic_ends"),

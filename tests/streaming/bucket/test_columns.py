@@ -129,7 +129,7 @@ def turbulent_logs(draw: st.DrawFn) -> Groups:  # noqa: C901, PLR0912 - one case
             ["sample"] * 10
             + ["commit"] * 4
             + ["late", "set back", "silence", "ages", "forget", "layout", "grow"]
-            + ["plan", "unplan", "member", "evict", "assign", "leave", "introduce"]
+            + ["plan", "unplan", "member", "evict", "assign", "leave", "introduce", "rebalance"]
         ),
         st.integers(0, 1),
         st.sampled_from("tu"),
@@ -181,9 +181,18 @@ def turbulent_logs(draw: st.DrawFn) -> Groups:  # noqa: C901, PLR0912 - one case
                 story.assign(now, CONSUMERS[index], f"c{number}", {IDS[topic]: [number, 0]})
             case "leave":
                 story.leave(now, CONSUMERS[index], f"c{number}")
+            case "rebalance":
+                members = {
+                    "c0": ("tu"[: size // 150], {topic: (number,)}),
+                    "c1": ("t", {}),
+                    "c2": (None, {}),
+                }
+                chosen = dict(list(members.items())[: 1 + (size + index) % 3])
+                story.rebalance(now, CONSUMERS[index], chosen, rack="ab"[index])
             case _:
                 rack = "abc"[number] if size > 100 else None
-                story.introduce(now, CONSUMERS[index], f"c{number}", rack)
+                topics = "tu"[: size // 150]
+                story.introduce(now, CONSUMERS[index], f"c{number}", rack, topics=topics)
     return story
 
 
@@ -465,7 +474,7 @@ def test_a_trigger_is_raised_once_and_cleared_once_though_samples_are_applied_in
 
 @pytest.mark.parametrize("value", [bucket_state.unpack_groups, lambda v: BucketState.unpack(v, v)])
 def test_a_bucket_of_another_version_is_refused_by_its_number(value: Any) -> None:
-    with pytest.raises(PackingError, match="bucket state of version 0, not 6"):
+    with pytest.raises(PackingError, match="bucket state of version 0, not 7"):
         value(pack({"bucket": 0}, {}))
 
 

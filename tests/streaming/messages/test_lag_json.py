@@ -105,6 +105,9 @@ def test_a_record_is_joined_of_its_fields_in_their_order(*, every_field: bool) -
         "members": ("ü", "b"),
         "member_racks": ("a", None),
         "owner": (0, -1),
+        "others": ("c", "d"),
+        "other_racks": (None, "ü"),
+        "non_readers": ("c", "b"),
         "local": (True, None),
         "lag_upper_bound": (1,),
         "reset": (0,),
@@ -134,10 +137,11 @@ def test_a_record_is_joined_of_its_fields_in_their_order(*, every_field: bool) -
         named("reset", "seconds", "seconds_lower_bound", "source", "stale", "unclaimed"),
         named("velocity"),
     )
-    written = lag_json.record_text(
-        shared, own, named("local"), named("member_racks", "members", "owner")
-    )
+    of_members = ("member_racks", "members", "non_readers", "other_racks", "others", "owner")
+    written = lag_json.record_text(shared, own, named("local"), named(*of_members))
     if every_field:
-        owners = lag_json.owner_fields([("ü", "a"), ("b", None)], np.array([0, -1]))
-        assert owners == named("member_racks", "members", "owner")
+        owners = lag_json.owner_fields(
+            [("ü", "a"), ("b", None)], np.array([0, -1]), [("c", None), ("d", "ü")], ["c", "b"]
+        )
+        assert owners == named(*of_members)
     assert written.encode() == encode(whole)[1]

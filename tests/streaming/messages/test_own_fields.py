@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from levelwind.streaming.messages import lag_json, packing
-from levelwind.streaming.messages.lag_json import OwnFields, SharedFields
+from levelwind.streaming.messages.lag_json import Claim, OwnFields, SharedFields
 from levelwind.streaming.messages.own_fields import OwnColumns, own_columns
 
 
@@ -104,17 +104,15 @@ def test_the_records_of_many_groups_are_those_of_each(partitions: int) -> None:
     owner = np.arange(partitions) % 3 - 1
     members = ["", lag_json.owner_fields([("ü", "a"), ("b", None)], owner)] * 15
     local = ["", ',"local":[true]', ""] * 10
-    planned = np.arange(30) % 4 == 0
-    together = own.records(shared, pa.array(local), pa.array(members), planned)
+    claims = np.arange(30) % 7 % 3
+    together = own.records(shared, pa.array(local), pa.array(members), claims)
     assert [value.decode() for value in together] == [
-        lag_json.record_text(
-            shared, fields, local[index], members[index], planned=bool(planned[index])
-        )
+        lag_json.record_text(shared, fields, local[index], members[index], Claim(claims[index]))
         for index, fields in enumerate(unpacked(own))
     ]
-    without_owners = own.records(shared, "", "", planned)
+    without_owners = own.records(shared, "", "", claims)
     assert [value.decode() for value in without_owners] == [
-        lag_json.record_text(shared, fields, planned=bool(planned[index]))
+        lag_json.record_text(shared, fields, claim=Claim(claims[index]))
         for index, fields in enumerate(unpacked(own))
     ]
 

@@ -1,12 +1,21 @@
-"""A log with records of a KIP-848 group coordinator and of a planner; owners in a lag record."""
+"""A log with records of a group coordinator and of a planner; owners in a lag record."""
 
 import struct
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from levelwind.assignors.protocol.kafka.consumer_protocol import (
+    ConsumerAssignment,
+    ConsumerSubscription,
+)
 from levelwind.assignors.protocol.records import PlannedRacks, PlannedTopic
 from levelwind_testing.pipeline.local_pipeline import OFFSETS
-from levelwind_testing.pipeline.offsets_reference_codec import compact, string, uvarint
+from levelwind_testing.pipeline.offsets_reference_codec import (
+    compact,
+    group_key,
+    string,
+    uvarint,
+)
 from levelwind_testing.pipeline.scripted_log import ID, SECOND, Story, name_of
 
 
@@ -15,18 +24,24 @@ def consumer_key(version: int, group: str, member: str | None = None) -> bytes:
 
 
 def metadata_value(
-    rack: str | None, instance: str | None = None, topics: Sequence[str] = ("t",)
+    rack: str | None,
+    instance: str | None = None,
+    topics: Sequence[str] = ("t",),
+    regex: str | None = None,
 ) -> bytes:
     null = uvarint(0)
-    texts = [null if text is None else compact(text.encode()) for text in (instance, rack)]
+    instance_text, rack_text, regex_text = (
+        null if text is None else compact(text.encode()) for text in (instance, rack, regex)
+    )
     return (
         b"\x00\x00"
-        + b"".join(texts)
+        + instance_text
+        + rack_text
         + compact(b"client")
         + compact(b"/host")
         + uvarint(len(topics) + 1)
         + b"".join(compact(topic.encode()) for topic in topics)
-        + null
+        + regex_text
         + struct.pack(">i", 300_000)
         + null
         + b"\x00"
@@ -49,8 +64,47 @@ def current_value(
     return struct.pack(">hiib", 0, 2, 1, 0) + topics(assigned) + topics(revoking) + b"\x00"
 
 
+def classic_member(name: str, subscription: bytes, assignment: bytes) -> bytes:
+    """A member in the metadata of a classic group."""
+
+    def sized(content: bytes) -> bytes:
+        return struct.pack(">i", len(content)) + content
+
+    head = string(name) + struct.pack(">h", -1) + string("client") + string("/host")
+    return head + struct.pack(">ii", 300, 45) + sized(subscription) + sized(assignment)
+
+
+def classic_value(members: Sequence[bytes]) -> bytes:
+    """The metadata of a classic group, of version 3."""
+    value = struct.pack(">h", 3) + string("consumer") + struct.pack(">i", 8) + string("range")
+    return value + struct.pack(">hqi", -1, 99, len(members)) + b"".join(members)
+
+
 class Groups(Story):
-    """With the words of a coordinator of KIP-848 groups."""
+    """With the words of a coordinator of groups."""
+
+    def rebalance(
+        self,
+        at: float,
+        group: str,
+        members: Mapping[str, tuple[Sequence[str] | None, Mapping[str, tuple[int, ...]]]],
+        rack: str | None = None,
+    ) -> None:
+        """A generation of a classic group: by member, what it subscribes to and what it owns.
+
+        None: its subscription cannot be read.
+        """
+        written = [
+            classic_member(
+                name,
+                b"\x00\x01"
+                if topics is None
+                else ConsumerSubscription(topics=tuple(topics), rack=rack).encode(),
+                ConsumerAssignment(partitions=owned).encode(),
+            )
+            for name, (topics, owned) in members.items()
+        ]
+        self.add(OFFSETS, int(at * SECOND), group_key(group), classic_value(written))
 
     def introduce(
         self,
@@ -60,12 +114,13 @@ class Groups(Story):
         rack: str | None,
         instance: str | None = None,
         topics: Sequence[str] = ("t",),
+        regex: str | None = None,
     ) -> None:
         self.add(
             OFFSETS,
             int(at * SECOND),
             consumer_key(5, group, member),
-            metadata_value(rack, instance, topics),
+            metadata_value(rack, instance, topics, regex),
         )
 
     def resolve(self, at: float, group: str, regex: str, topics: Sequence[str]) -> None:

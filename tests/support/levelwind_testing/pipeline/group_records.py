@@ -339,7 +339,7 @@ def _expected_member(value: dict[str, Any]) -> ClassicMember:
         client_id=value["clientId"],
         rack=subscribed.rack if with_rack else None,
         assigned=ConsumerAssignment.decode(assignment).partitions if assignment else {},
-        reads=bool(subscribed.topics),
+        topics=subscribed.topics,
     )
 
 
