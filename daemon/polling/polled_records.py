@@ -134,7 +134,7 @@ def consumer_records(group: str, member: PolledConsumer) -> Records:
         + compact_string(member.client_id)
         + compact_string(member.host)
         + compact_array([compact_string(topic) for topic in member.topics])
-        + compact_string(None)  # pattern: the topics are told
+        + compact_string(member.pattern)
         + int32(UNTOLD)  # rebalance timeout
         + compact_string(None)  # assignor
         + b"\0"

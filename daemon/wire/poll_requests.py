@@ -98,7 +98,9 @@ class PolledConsumer(NamedTuple):
     client_id: str
     host: str
     topics: tuple[str, ...]
-    """Names that it subscribes to, or those of its partitions where it subscribes by pattern."""
+    """Names that it subscribes to; those of its partitions, too, where it subscribes by pattern."""
+    pattern: str | None
+    """Pattern that it subscribes to besides; what that matches is not told."""
     assigned: Mapping[bytes, tuple[int, ...]]
     """Partitions by topic id."""
 
@@ -339,6 +341,7 @@ def _consumer(fields: Reader) -> PolledConsumer:
         client_id,
         host,
         tuple(sorted({*subscribed, *names})) if pattern else subscribed,
+        pattern or None,
         {topic_id: partitions for _, topic_id, partitions in assigned},
     )
 

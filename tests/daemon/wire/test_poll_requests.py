@@ -115,7 +115,7 @@ def test_a_consumer_reads_what_it_names_or_what_its_pattern_gave_it(subscribed, 
     raw = int32(0) + compact_array([group + int32(-1) + b"\0"]) + b"\0"
     (found,) = kafka.DescribeConsumerGroupsRequest(("g",)).read(Reader(raw))
     (one,) = found.members
-    assert (one.rack, one.epoch, one.topics) == ("rack", 4, topics)
+    assert (one.rack, one.epoch, one.topics, one.pattern) == ("rack", 4, topics, pattern)
     assert one.assigned == {bytes(16): (1, 3)}
 
 
