@@ -131,6 +131,9 @@ class TopicOfGroup(Document):
 
     topic: str
     partitions: Count
+    left: bool = Field(
+        description="Whether the group has committed in the topic and no member reads it: no lag."
+    )
     at: Milliseconds
     total_lag: Count | None
     longest_wait_seconds: float | None

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 GROUP_TEXTS: Mapping[str, str] = {
     "lag_records": "Records behind, over the partitions of the group whose lag is known.",
     "unknown_partitions": "Partitions whose lag is not known, and is in no sum.",
-    "unclaimed_partitions": "Partitions without a commit, an owner and a plan in topics that the "
-    "group reads: no lag.",
+    "unclaimed_partitions": "Partitions that nobody claims, as those of topics that the members "
+    "left: no lag.",
     "upper_bound_partitions": "Partitions whose lag may count control records and aborted records.",
     "lag_age_seconds": "Age of the group's oldest sample of lag, in seconds.",
     "largest_member_share_ratio": "Share of the group's lag that the most loaded member has.",
@@ -33,7 +33,7 @@ GROUP_TEXTS: Mapping[str, str] = {
     "horizon_seconds": "Seconds that the group as a whole needs to drain.",
     "utilisation_ratio": "Largest share of its capacity that the arrivals of a member need.",
     "members_wanted": "Members that the group wants, for autoscalers of its consumers.",
-    "members": "Live members, or those that own partitions if they subscribe.",
+    "members": "Live members, or those that are known if they subscribe.",
     "pending_handover": "1 while partitions are being handed over, else 0.",
 }
 """Texts of the gauges with the label `group` alone, by name without `levelwind_group_`."""

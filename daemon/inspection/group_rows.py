@@ -75,7 +75,7 @@ def managed_member_rows(view: GroupView) -> list[dict[str, object]]:
 
 
 def watched_member_rows(view: GroupView) -> list[dict[str, object]]:
-    """One row for each member that owns a partition, or that the plan gives one."""
+    """One row for each member that is known, and for each that the plan gives a partition."""
     measured, speeds = view.measured(), view.speeds()
     racks, owned = view.racks(), _by_member(view.owners())
     planned = None if (plan := view.planned()) is None else _by_member(plan)
@@ -134,6 +134,7 @@ def lag_notes(record: LagRecord) -> list[str | None]:
         unknown=record.unknown_partitions,
         stale=frozenset(record.stale),
         upper_bound=frozenset(record.lag_upper_bound),
+        unclaimed="left" if record.left else "unclaimed",
     )
     return [_lag_note(record, marks, number) for number in range(len(record.lag))]
 
@@ -145,13 +146,16 @@ class _Marks(NamedTuple):
     unknown: frozenset[int]
     stale: frozenset[int]
     upper_bound: frozenset[int]
+    unclaimed: str
+    """The word for partitions that nobody claims."""
 
 
 def _lag_note(record: LagRecord, marks: _Marks, number: int) -> str | None:
     unread = record.end[number] < 0
     if record.unclaimed is not None and record.unclaimed[number] >= 0:
         waiting = "not known" if unread else f"{record.unclaimed[number]:,} records"
-        return f"unclaimed: {waiting} by the reset policy"
+        policy = " by the reset policy" if record.committed[number] < 0 else ""
+        return f"{marks.unclaimed}: {waiting}{policy}"
     if number in marks.reset:
         return "commit beyond the log: by the reset policy"
     if unread:

@@ -92,6 +92,11 @@ class GroupView:
         return not self.assigned and not self.members
 
     @property
+    def left_topics(self) -> list[str]:
+        """Names of the topics that the group has committed in and that no member reads."""
+        return sorted(name for name, record in self.current_lags().items() if record.left)
+
+    @property
     def lag(self) -> int | None:
         """Records that the group still has to read; see `GroupLag.total`."""
         return self.measured().total
@@ -202,6 +207,7 @@ class GroupView:
             "group_epoch": self.plan.group_epoch if self.plan else None,
             "members": len(measured.members),
             "topics": sorted(self.lags),
+            "left_topics": self.left_topics,
             "lag": measured.total,
             "unknown": measured.unknown,
             "drain_seconds": measured.drain_seconds,

@@ -171,7 +171,9 @@ def print_group(
 
 
 def _pipeline_lines(view: GroupView, now: int) -> Iterator[str]:
-    """The triggers of a group, and what the pipeline could not publish of it."""
+    """The topics that a group left, its triggers, and what the pipeline could not publish of it."""
+    if left := view.left_topics:
+        yield f"left: {', '.join(left)}; no member reads there, and no lag counts"
     for kind, trigger in sorted(view.triggers.items()):
         words = describe_trigger(
             trigger.evidence.value(), seconds=(trigger.at - trigger.since) / 1000

@@ -28,7 +28,7 @@ const PARTITION_COLUMNS = [
   column("local", "Rack", "8rem", (row) => row.localText, (row) => row.localText, false),
 ];
 const TOPIC_COLUMNS = [
-  column("topic", "Topic", "minmax(10rem, 2fr)", (row) => row.topic, (row) => row.topic, false),
+  column("topic", "Topic", "minmax(10rem, 2fr)", (row) => row.topic, (row) => (row.left ? `${row.topic} (left)` : row.topic), false),
   column("partitions", "Partitions", "7rem", (row) => row.partitions, (row) => whole(row.partitions)),
   column("lag", "Lag", "8rem", (row) => row.lag, (row) => atLeast(whole, row.lag, row.unknown)),
   column("share", "Share of the lag", "9rem", (row) => row.share, (row) => percent(row.share)),
@@ -66,7 +66,7 @@ function partitionRows(group) {
 
 function topicRows(group) {
   return group.topic.map((topic) => ({
-    key: topic.topic, topic: topic.topic, partitions: topic.partitions, lag: topic.total_lag,
+    key: topic.topic, topic: topic.topic, left: topic.left, partitions: topic.partitions, lag: topic.total_lag,
     unknown: topic.unknown.length, share: group.lag && topic.total_lag !== null ? topic.total_lag / group.lag : null, wait: topic.longest_wait_seconds,
     rate: topic.rate ? topic.rate.reduce((sum, value) => sum + (value ?? 0), 0) : null,
   }));

@@ -236,6 +236,7 @@ def _topic_document(
     return {
         "topic": topic,
         "partitions": count,
+        "left": record.left,
         "at": record.at,
         "total_lag": sum(known) if known else None,
         "longest_wait_seconds": record.longest_wait,

@@ -93,10 +93,15 @@ def learned_speeds(record: SpeedRecord | None) -> dict[str, float]:
 
 
 def rates_of(record: LagRecord) -> Floats:
-    """Return the records that arrive per second by partition; 0 where no rate is known."""
+    """Return the records that arrive per second for a group, by partition.
+
+    0 where no rate is known, and where nobody claims the partition, whose lag is 0, too.
+    """
     if record.rate is None:
         return np.zeros(len(record.lag))
-    return np.array([rate or 0.0 for rate in record.rate], np.float64)
+    rates = np.array([rate or 0.0 for rate in record.rate], np.float64)
+    rates[record.unclaimed_partitions] = 0.0
+    return rates
 
 
 def group_demand(

@@ -1,4 +1,4 @@
-"""Members and owners as lag records name them: what is known of a group that subscribes. Pure."""
+"""Members, owners and readers as lag records name them: a group that subscribes. Pure."""
 
 from __future__ import annotations
 
@@ -29,14 +29,35 @@ def owners_in(lags: Mapping[str, LagRecord]) -> dict[TopicPartition, str]:
 
 
 def member_racks_in(lags: Mapping[str, LagRecord]) -> dict[str, str | None]:
-    """Rack of each member that owns a partition, by name; of several the newest that is known.
+    """Rack of each member that is named, by name; of several the newest that is known.
+
+    Members that own nothing are named where it is known what all members subscribe to.
 
     Args:
         lags: lag records of one group, by topic.
     """
     racks: dict[str, str | None] = {}
     for lag in sorted(lags.values(), key=lambda lag: (lag.at, lag.topic)):
-        known = lag.member_racks or (None,) * len(lag.members)
-        for name, rack in zip(lag.members, known, strict=True):
-            racks[name] = rack or racks.get(name)
+        for names, known in ((lag.members, lag.member_racks), (lag.others, lag.other_racks)):
+            for name, rack in zip(names, known or (None,) * len(names), strict=True):
+                racks[name] = rack or racks.get(name)
     return racks
+
+
+def subscriptions_in(lags: Mapping[str, LagRecord]) -> dict[str, frozenset[str]]:
+    """The topics that each member reads, by its name: all, where its subscription is not known.
+
+    Members that read the same mostly share one set.
+
+    Args:
+        lags: lag records of one group, by topic.
+    """
+    topics = frozenset(name for name, lag in lags.items() if not lag.left)
+    unread: dict[str, set[str]] = {}
+    for name in sorted(topics):
+        for member in lags[name].non_readers:
+            unread.setdefault(member, set()).add(name)
+    return {
+        member: topics - unread[member] if member in unread else topics
+        for member in member_racks_in(lags)
+    }

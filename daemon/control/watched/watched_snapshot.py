@@ -1,9 +1,10 @@
 """Snapshot of a watched group: its members and owners as lag records or the proxy name them. Pure.
 
-A lag record names the members that own a partition of its topic: by `group.instance.id`, or by
-member id where there is none. A member that owns nothing is not known. Nor are subscriptions: each
-member counts as reading all topics of the group, and whoever applies a plan leaves out what a
-member does not read. Of a group that the leader proxy leads all this is known, at each rebalance.
+Lag records name the members by `group.instance.id`, or by member id where there is none: those that
+own a partition of the topic, those that own nothing, and those that do not read the topic. Where
+the subscription of one member is not known, only the owners are named, and each counts as reading
+all topics of the group; whoever applies a plan leaves out what a member does not read. Of a group
+that the leader proxy leads, each rebalance says all this sooner.
 """
 
 from __future__ import annotations
@@ -13,7 +14,12 @@ from typing import TYPE_CHECKING
 
 from levelwind.daemon.control.membership.live_member import Basis, Profile
 from levelwind.daemon.control.snapshot import GroupSnapshot
-from levelwind.daemon.control.watched.lag_owners import EQUAL_CAPACITY, member_racks_in, owners_in
+from levelwind.daemon.control.watched.lag_owners import (
+    EQUAL_CAPACITY,
+    member_racks_in,
+    owners_in,
+    subscriptions_in,
+)
 from levelwind.daemon.control.watched.proxied_members import owners_among
 
 if TYPE_CHECKING:
@@ -28,22 +34,34 @@ class WatchedSnapshot(GroupSnapshot):
 
     @cached_property
     def members(self) -> Mapping[str, Profile]:
-        """The members that own partitions, or all members of a group that is led, by name."""
-        if (proxied := self.group.proxied) is not None:
-            return {
-                name: Profile(
-                    topics=member.topics & self.context.topics.keys(),
-                    rack=member.rack,
-                    priority=0,
-                    capacity=EQUAL_CAPACITY,
-                )
-                for name, member in sorted(proxied.items())
-            }
-        topics = frozenset(name for name in self.fresh_lags if name in self.context.topics)
+        """The members that are known, by name, with the topics whose layouts are."""
+        racks = (
+            member_racks_in(self.fresh_lags)
+            if (proxied := self.group.proxied) is None
+            else {name: member.rack for name, member in proxied.items()}
+        )
+        known = {topics: topics & self.context.topics.keys() for topics in self._subscription_sets}
         return {
-            name: Profile(topics=topics, rack=rack, priority=0, capacity=EQUAL_CAPACITY)
-            for name, rack in sorted(member_racks_in(self.fresh_lags).items())
+            name: Profile(
+                topics=known[self._subscriptions[name]],
+                rack=rack,
+                priority=0,
+                capacity=EQUAL_CAPACITY,
+            )
+            for name, rack in sorted(racks.items())
         }
+
+    @cached_property
+    def _subscriptions(self) -> Mapping[str, frozenset[str]]:
+        """The topics that each member reads, by name, whether their layouts are known or not."""
+        if (proxied := self.group.proxied) is not None:
+            return {name: member.topics for name, member in proxied.items()}
+        return subscriptions_in(self.fresh_lags)
+
+    @cached_property
+    def _subscription_sets(self) -> frozenset[frozenset[str]]:
+        """The different subscriptions: mostly one."""
+        return frozenset(self._subscriptions.values())
 
     @cached_property
     def fresh_lags(self) -> Mapping[str, LagRecord]:
@@ -67,9 +85,7 @@ class WatchedSnapshot(GroupSnapshot):
     @cached_property
     def _read(self) -> frozenset[str]:
         """The topics that the group reads, whether their layouts are known or not."""
-        if (proxied := self.group.proxied) is not None:
-            return frozenset().union(*(member.topics for member in proxied.values()))
-        return frozenset(self.fresh_lags)
+        return frozenset().union(*self._subscription_sets)
 
     @cached_property
     def missing_topics(self) -> list[str]:
