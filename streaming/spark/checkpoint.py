@@ -10,9 +10,9 @@ A rebuilt state does not know what was published before it. The offsets at which
 are kept beside the checkpoint until they have been verified (`unverified`).
 
 Checked before the start are the logs of offsets and commits, and each file with Hadoop's checksums
-beside it: Spark reads its logs without them, and a changed digit would silently skip records; and
-Spark fsyncs nothing, so a power loss may cut files short. Cost: each file is read once. Other
-damage kills the query, which quarantines the checkpoint.
+beside it that Spark may read: it reads its logs without them, and a changed digit would silently
+skip records; and Spark fsyncs nothing, so a power loss may cut files short. Cost: each file is read
+once. Other damage kills the query, which quarantines the checkpoint.
 
 In another file system than this machine's nothing is renamed: the marker names the query's
 directory, and a checkpoint is set aside by a marker that names a new one. There only the newest
@@ -27,6 +27,7 @@ import json
 import zlib
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
+from zipfile import BadZipFile, ZipFile
 
 from levelwind.assignors.protocol.topics import OFFSETS_TOPIC
 from levelwind.streaming.bucket import state as bucket_state
@@ -279,14 +280,29 @@ def find_damage(query: Path) -> str | None:
     if damage is not None:
         return damage
     # State is checked as well: RocksDB notices damage only when it reads the block. A kill leaves
-    # temporary files half written; Spark renames a file when it is whole and never reads the rest.
+    # files half written that Spark never reads: temporary ones, which it renames when they are
+    # whole, and tables, which it copies under their own name before a snapshot names them.
+    named = {file for snapshot in query.rglob("*.zip") for file in _tables(snapshot)}
     for sums in query.rglob(".*.crc"):
         file = sums.with_name(sums.name[1:].removesuffix(".crc"))
-        if file.suffix == ".tmp" or not file.exists():
+        if file.suffix == ".tmp" or (file.suffix == ".sst" and file not in named):
+            continue
+        if not file.exists():
             continue
         if not _matches_checksums(file.read_bytes(), sums.read_bytes()):
             return f"{file.relative_to(query)} does not match its checksum"
     return None
+
+
+def _tables(snapshot: Path) -> list[Path]:
+    """The tables of a snapshot of RocksDB; none where it is damaged, as its checksum tells."""
+    try:
+        with ZipFile(snapshot) as archive:
+            _, content = archive.read("metadata").split(b"\n", 1)
+        names = [table["dfsSstFileName"] for table in json.loads(content)["sstFiles"]]
+    except (BadZipFile, KeyError, ValueError):
+        return []
+    return [snapshot.parent / "SSTs" / name for name in names]
 
 
 def find_log_damage(files: CheckpointFiles, query: str) -> str | None:

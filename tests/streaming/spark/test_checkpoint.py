@@ -1,8 +1,11 @@
+import io
+import json
 import zlib
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import pytest
 
@@ -160,6 +163,23 @@ def test_damage_without_checksums_is_found_in_a_log_that_is_cut(tmp_path: Path) 
     assert find_damage(query) is None
     cut(query / "offsets" / "1")
     assert find_damage(query) == "offsets/1 is cut or garbled"
+
+
+def test_a_table_is_checked_only_once_a_snapshot_names_it(tmp_path: Path) -> None:
+    """Spark copies a table under its own name: a kill leaves a part of one that nobody reads."""
+    query = used(tmp_path)
+    table = query / "state" / "0" / "1" / "SSTs" / "000008-9d7c.sst"
+    write(table, b"\0" * 1000)
+    cut(table)
+    assert find_damage(query) is None
+    content = io.BytesIO()
+    with ZipFile(content, "w") as snapshot:
+        named = {"localFileName": "000008.sst", "dfsSstFileName": table.name, "sizeBytes": 1000}
+        snapshot.writestr("metadata", "v1\n" + json.dumps({"sstFiles": [named]}))
+    write(table.parents[1] / "2.zip", content.getvalue())
+    assert find_damage(query) == "state/0/1/SSTs/000008-9d7c.sst does not match its checksum"
+    cut(table.parents[1] / "2.zip")
+    assert find_damage(query) == "state/0/1/2.zip does not match its checksum"
 
 
 def test_a_write_that_a_kill_broke_off_is_no_damage(tmp_path: Path) -> None:
