@@ -139,7 +139,7 @@ class Holding:
     def describes(self, record: MemberAssignment) -> bool:
         """Whether the last published record says the same.
 
-        Epochs and the reason describe a change; alone they are not one.
+        Epochs, the reason and what is new describe a change; alone they are not one.
         """
         return self.published is not None and record == replace(
             self.published,
@@ -147,6 +147,7 @@ class Holding:
             group_epoch=record.group_epoch,
             member_epoch=record.member_epoch,
             reason=record.reason,
+            new_from=record.new_from,
         )
 
     def waited_out(self, now: float, read_until: float) -> bool:

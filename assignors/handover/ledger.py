@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from itertools import chain
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from levelwind.assignors.handover.holding import Holding, Revocation, Traits, Waits
@@ -79,6 +80,8 @@ class Ledger:
 
     Invariant: no partition is in two shares.
     """
+    new_from: Mapping[str, int] = field(default_factory=dict)
+    """By topic, the first partition that did not exist when the group's plans began to cover it."""
     ended: Mapping[Incarnation, None] = field(default_factory=dict)
     """The last `ENDED_LIVES` incarnations whose records were taken back, the oldest first: none of
     them becomes a member again, whatever of it is read later."""
@@ -222,10 +225,18 @@ class Ledger:
 
     # Plans.
 
-    def set_target(self, target: Mapping[Incarnation, frozenset[TopicPartition]]) -> Ledger:
+    def set_target(
+        self,
+        target: Mapping[Incarnation, frozenset[TopicPartition]],
+        new_from: Mapping[str, int] = MappingProxyType({}),
+    ) -> Ledger:
         """Aim at another assignment, by incarnation.
 
         Evicted, refused and departed incarnations get nothing.
+
+        Args:
+            target: the share of each incarnation.
+            new_from: see the field of this name.
 
         Raises:
             ValueError: The target gives a partition to two incarnations.
@@ -243,7 +254,7 @@ class Ledger:
         ]
         if duplicates:
             raise ValueError(f"a target gives {min(duplicates)} to two members")
-        return replace(self, target=shares)
+        return replace(self, target=shares, new_from=new_from)
 
     def take_back(
         self, incarnation: Incarnation, partitions: Collection[TopicPartition], time: PlannerTime
@@ -307,12 +318,17 @@ class Ledger:
                 group_epoch=epoch,
                 member_epoch=epoch,
                 state=holding.state,
-                assigned=ranges.by_topic(holding.granted),
+                assigned=(assigned := ranges.by_topic(holding.granted)),
                 pending=ranges.by_topic(share - holding.granted.keys()),
                 revoking=ranges.by_topic(holding.revoking),
                 rack=holding.traits.rack,
                 capacity=holding.traits.capacity,
                 reason=holding.refused or reason,
+                new_from={
+                    topic: first
+                    for topic, first in self.new_from.items()
+                    if max(assigned.get(topic, ()), default=-1) >= first
+                },
             )
             if not holding.describes(record):
                 holding = replace(holding, published=record)

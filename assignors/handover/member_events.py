@@ -170,6 +170,9 @@ class Grant:
     """
 
     partitions: PartitionSet
+    new: PartitionSet = frozenset()
+    """Those that start at their beginning unless something is committed: they did not exist when
+    the group's plans began to cover their topic."""
 
 
 @dataclass(frozen=True, slots=True)

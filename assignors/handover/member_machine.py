@@ -217,7 +217,11 @@ def _after_revocation(
         return member, announced
     if not member.lease.deliverable(now):
         return replace(member, waiting=record), announced
-    return replace(member, work=Granting(new), owned=member.owned | new), (*announced, Grant(new))
+    from_begin = frozenset(
+        (topic, number) for topic, number in new if number >= record.new_from.get(topic, number + 1)
+    )
+    granting = replace(member, work=Granting(new), owned=member.owned | new)
+    return granting, (*announced, Grant(new, from_begin))
 
 
 def _grant_finished(member: MemberMachine, now: float) -> tuple[MemberMachine, Effects]:

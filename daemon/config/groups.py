@@ -74,6 +74,10 @@ class GroupSection:
     """Whether plans because of racks, skew or an operator's request for one wait as proposals until
     an operator approves them. Members and topics that change get at once a plan that moves only
     what must move."""
+    new_partitions: Literal["beginning", "reset"] = "beginning"
+    """Where members of a managed group begin in a partition that nobody has committed and that did
+    not exist when plans began to cover its topic: at its `beginning`, whatever their
+    `auto.offset.reset` says, or where that says, `reset`."""
     reset_policy: Literal["latest", "earliest"] | None = None
     """Where the group's readers begin without a commit; by default as `pipeline.reset_policy` says.
     The group need not be a planned one. In effect when the daemon starts."""
@@ -128,7 +132,15 @@ OPTION_NAMES = tuple(
     setting.name
     for setting in fields(GroupSection)
     if setting.name
-    not in {"strategy", "mode", "approval", "reset_policy", "record_bytes", "scaling"}
+    not in {
+        "strategy",
+        "mode",
+        "approval",
+        "new_partitions",
+        "reset_policy",
+        "record_bytes",
+        "scaling",
+    }
 )
 """Names of the settings that are options of a strategy."""
 

@@ -206,8 +206,8 @@ def _of_a_group(setting: Setting) -> Setting:
     name = setting.path.removeprefix("groups.NAME.")
     defaults = {option.name: getattr(Options(), option.name) for option in fields(Options)}
     defaults |= options_of(PlanSettings(strategy="optimal"))
-    defaults["mode"] = GroupSection().mode
-    defaults["approval"] = GroupSection().approval
+    for own in ("mode", "approval", "new_partitions"):
+        defaults[own] = getattr(GroupSection(), own)
     default = "`control.strategy`" if name == "strategy" else _shown(defaults.get(name))
     return setting._replace(path=name, default=default)
 

@@ -267,6 +267,7 @@ class Settings(BaseModel):
             options=section.options(),
             record_bytes=section.sizes(),
             approval=section.approval,
+            begins_new=section.new_partitions == "beginning",
         )
 
     def scaling_of(self, group: str) -> ScalingSettings:

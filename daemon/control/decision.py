@@ -160,7 +160,7 @@ def _plan(
     if suppression is None and needs_approval(group, cause, planning):
         return propose(group, cause, plan, snapshot)
     if suppression is None:
-        return _publish(group, cause, plan, snapshot)
+        return _publish(group, cause, plan, planning, snapshot)
     return refuse_plan(group, cause, plan, suppression, snapshot)
 
 
@@ -206,12 +206,16 @@ def refuse_plan(
 
 
 def _publish(
-    group: ManagedGroup, cause: Cause, plan: ComputedPlan, snapshot: GroupSnapshot
+    group: ManagedGroup,
+    cause: Cause,
+    plan: ComputedPlan,
+    planning: PlanSettings,
+    snapshot: GroupSnapshot,
 ) -> Decision:
     """Publish a plan and set the ledger's target; an operator's request is fulfilled with it."""
     context = snapshot.context
     policy = group.policy.planned(cause, plan.proposal, context.now, context.settings)
-    record = plan_record.of(snapshot, cause, plan, policy)
+    record = plan_record.of(snapshot, cause, plan, policy, begins_new=planning.begins_new)
     # The tombstone keeps a request from being followed twice, also after a restart.
     request = () if group.operator is None else (Tombstone(group.operator.key),)
     stale = frozenset(snapshot.stale_lags)

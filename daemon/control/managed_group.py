@@ -261,7 +261,8 @@ class ManagedGroup:
             incarnation: self.target.get(incarnation.instance, frozenset())
             for incarnation in self.live
         }
-        return replace(self, ledger=self.ledger.set_target(shares))
+        new_from = self.plan.new_from if self.plan else {}
+        return replace(self, ledger=self.ledger.set_target(shares, new_from))
 
     # Members.
 

@@ -6,6 +6,7 @@ import hashlib
 from typing import TYPE_CHECKING
 
 from levelwind.assignors.protocol import partition_ranges as ranges
+from levelwind.assignors.protocol.patterns.topic_pattern import finds
 from levelwind.assignors.protocol.records import (
     CertifiedObjective,
     GroupRecord,
@@ -37,9 +38,22 @@ MINUTE_SECONDS = 60.0
 
 
 def of(
-    snapshot: GroupSnapshot, cause: Cause, plan: ComputedPlan, policy: PolicyState
+    snapshot: GroupSnapshot,
+    cause: Cause,
+    plan: ComputedPlan,
+    policy: PolicyState,
+    *,
+    begins_new: bool = False,
 ) -> GroupRecord:
-    """Return the record of a plan that was computed from a snapshot, and of the policy after it."""
+    """Return the record of a plan that was computed from a snapshot, and of the policy after it.
+
+    Args:
+        snapshot: the facts about the group.
+        cause: cause of the plan.
+        plan: the plan.
+        policy: the policy once the plan is carried out.
+        begins_new: whether members read partitions that are new to the group from their beginning.
+    """
     group, context = snapshot.group, snapshot.context
     epoch = group.next_epoch
     shares = {
@@ -58,7 +72,12 @@ def of(
         lag_at=min((record.at for record in snapshot.lags.values()), default=None),
         metadata_at=snapshot.metadata_at,
         topics={
-            name: PlannedTopic(id=topic.id, partitions=topic.partitions, racks=racks(topic))
+            name: PlannedTopic(
+                id=topic.id,
+                partitions=topic.partitions,
+                racks=racks(topic),
+                new_from=new_from(topic, group.plan) if begins_new else None,
+            )
             for name, topic in snapshot.topics.items()
         },
         members=tuple(
@@ -69,6 +88,7 @@ def of(
                 capacity=live.record.capacity,
                 priority=live.record.priority,
                 topics=tuple(sorted(set(live.record.topics))),
+                pattern=live.record.pattern,
             )
             for incarnation, live in sorted(group.live.items())
         ),
@@ -80,6 +100,36 @@ def of(
         cooldown=planned_cooldown(policy, context.now, context.at),
         levers=group.levers.digest,
     )
+
+
+def new_from(topic: TopicRecord, last: GroupRecord | None) -> int | None:
+    """Return the first partition of a topic that did not exist when plans began to cover it.
+
+    A topic that was there again under another id is new as a whole. So is one that a member of the
+    last plan subscribed to, if that plan had nothing of it and its layout was written after that.
+
+    Args:
+        topic: the layout that the next plan rests on.
+        last: the group's last plan; None: none was made.
+
+    Returns:
+        The partition's number; None if all partitions did exist.
+    """
+    if last is None:
+        return None
+    planned = last.topics.get(topic.topic)
+    if planned is None:
+        read = any(
+            topic.topic in (member.topics or ())
+            or (member.pattern is not None and finds(member.pattern, topic.topic))
+            for member in last.members
+        )
+        return 0 if read and topic.at > last.computed_at else None
+    if planned.id != topic.id:
+        return 0
+    if planned.new_from is None and topic.partitions > planned.partitions:
+        return planned.partitions
+    return planned.new_from
 
 
 def planned_cooldown(policy: PolicyState, now: float, at: int) -> PlannedCooldown:

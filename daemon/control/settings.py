@@ -69,6 +69,8 @@ class PlanSettings:
     weighed by the bytes that arrive; without, partitions are counted."""
     approval: bool = False
     """Whether plans that need not be made wait for an operator's approval."""
+    begins_new: bool = True
+    """Whether members read partitions that are new to the group from their beginning."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from confluent_kafka import TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_INVALID, TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from levelwind.assignors.protocol.partition_ranges import TopicPartition as Pair
 
@@ -27,6 +27,16 @@ def look_up(consumer: Any, topics: Iterable[str]) -> None:
         consumer.list_topics(topic, timeout=FETCH_TIMEOUT_SECONDS)
 
 
+def begin_new(starts: Iterable[Any], new: Collection[Pair]) -> None:
+    """Start new partitions without a commit at their beginnings.
+
+    By "latest" the records were lost that came before anybody owned them (KAFKA-12261).
+    """
+    for start in starts:
+        if start.offset == OFFSET_INVALID and (start.topic, start.partition) in new:
+            start.offset = OFFSET_BEGINNING
+
+
 def pin_latest(consumer: Any, starts: Iterable[Any]) -> dict[Pair, int]:
     """Start partitions without a commit at their ends; return these offsets, to be committed.
 
@@ -38,7 +48,7 @@ def pin_latest(consumer: Any, starts: Iterable[Any]) -> dict[Pair, int]:
     """
     pinned: dict[Pair, int] = {}
     for start in starts:
-        if start.offset < 0:
+        if start.offset == OFFSET_INVALID:
             pair = (start.topic, start.partition)
             _, start.offset = consumer.get_watermark_offsets(
                 TopicPartition(*pair), timeout=FETCH_TIMEOUT_SECONDS

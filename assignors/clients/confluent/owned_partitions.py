@@ -17,6 +17,7 @@ from levelwind.assignors.clients.confluent.event_log import log_event
 from levelwind.assignors.clients.confluent.fetched_records import FetchedRecords
 from levelwind.assignors.clients.confluent.grant_starts import (
     FETCH_TIMEOUT_SECONDS,
+    begin_new,
     look_up,
     pin_latest,
 )
@@ -174,8 +175,8 @@ class OwnedPartitions:
                 orders.popleft()
                 continue
             match order.effect:
-                case ev.Grant(partitions):
-                    if not self._grant(order, partitions):
+                case ev.Grant(partitions, new):
+                    if not self._grant(order, partitions, new):
                         return
                 case ev.Revoke(partitions):
                     orders.popleft()
@@ -193,14 +194,14 @@ class OwnedPartitions:
             with suppress(KafkaException):  # the grant asks again
                 look_up(self._consumer, set(self._follower.profile.topics) - self._read_topics)
 
-    def _grant(self, order: Order, partitions: frozenset[Pair]) -> bool:
+    def _grant(self, order: Order, partitions: frozenset[Pair], new: frozenset[Pair]) -> bool:
         """Start partitions at the group's committed offsets; return False to try again later."""
         now = boot_seconds()
         if self._tries is None or self._tries.order is not order:
             self._tries = _Tries(order, since=now, next_at=now)
         if now < self._tries.next_at:
             return False
-        starts = self._start_reading(partitions)
+        starts = self._start_reading(partitions, new)
         if starts is None:
             return self._give_up_grant(self._tries, partitions)
         self._follower.orders.popleft()
@@ -234,7 +235,7 @@ class OwnedPartitions:
         self._follower.post(ev.GrantFailed(partitions))
         return True
 
-    def _start_reading(self, partitions: frozenset[Pair]) -> list[Any] | None:
+    def _start_reading(self, partitions: frozenset[Pair], new: frozenset[Pair]) -> list[Any] | None:
         """Fetch the committed offsets and read from there; None where that failed."""
         try:
             look_up(self._consumer, {topic for topic, _ in partitions} - self._read_topics)
@@ -242,6 +243,7 @@ class OwnedPartitions:
                 without_offsets(partitions), timeout=FETCH_TIMEOUT_SECONDS
             )
             raise_error_of(starts)
+            begin_new(starts, new)
             pinned = pin_latest(self._consumer, starts) if self._pins_latest else {}
             # The answers may have taken longer than the lease: nothing starts without one.
             if not self._follower.may_deliver:

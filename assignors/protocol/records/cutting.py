@@ -107,7 +107,7 @@ def _cut_assignment(record: MemberAssignment) -> tuple[Shard | Head, ...]:
         _size(topic) + PARTITION_CHARACTERS * len(numbers)
         for partitions in sets
         for topic, numbers in partitions.items()
-    )
+    ) + _size(record.new_from)
     if longest <= WHOLE_BYTES or _size(record.value()) <= WHOLE_BYTES:
         return (record,)
     runs = [

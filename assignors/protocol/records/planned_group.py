@@ -61,10 +61,14 @@ class PlannedTopic:
     """Number of partitions."""
     racks: PlannedRacks | None = None
     """Replica racks; None if the plan did not record any."""
+    new_from: int | None = None
+    """The first partition that did not exist when the group's plans began to cover the topic; None
+    if all did."""
 
     def value(self) -> dict[str, object]:
         racks = None if self.racks is None else self.racks.value()
-        return {"id": self.id, "partitions": self.partitions, "racks": racks}
+        new_from = {} if self.new_from is None else {"new_from": self.new_from}
+        return {"id": self.id, "partitions": self.partitions, "racks": racks, **new_from}
 
     @classmethod
     def read(cls, fields: Fields) -> PlannedTopic:
@@ -72,6 +76,7 @@ class PlannedTopic:
             id=fields.text("id"),
             partitions=fields.integer("partitions"),
             racks=_read_later(fields, "racks", PlannedRacks.read),
+            new_from=fields.optional_integer("new_from") if fields.has("new_from") else None,
         )
 
 
@@ -86,6 +91,8 @@ class PlannedMember:
     priority: int = 0
     topics: tuple[str, ...] | None = None
     """Sorted topics that the member subscribed to; None if the plan did not record any."""
+    pattern: str | None = None
+    """Pattern of further topics that it subscribed to; `topics` has those that were there."""
 
     def value(self, subscriptions: Mapping[tuple[str, ...], int]) -> dict[str, object]:
         """The member's fields.
@@ -100,6 +107,7 @@ class PlannedMember:
             "capacity": self.capacity,
             "priority": self.priority,
             "subscription": None if self.topics is None else subscriptions[self.topics],
+            **({} if self.pattern is None else {"pattern": self.pattern}),
         }
 
     @classmethod
@@ -120,6 +128,7 @@ class PlannedMember:
                 else 0
             ),
             topics=None if index is None or subscriptions is None else subscriptions[index],
+            pattern=fields.optional_missing_text("pattern"),
         )
 
 
@@ -352,6 +361,15 @@ class GroupRecord:
     @property
     def key(self) -> Key:
         return ("g", self.group)
+
+    @property
+    def new_from(self) -> dict[str, int]:
+        """By topic, the first partition that is new to the group; topics without one left out."""
+        return {
+            name: topic.new_from
+            for name, topic in self.topics.items()
+            if topic.new_from is not None
+        }
 
     @property
     def newest_epoch(self) -> int:

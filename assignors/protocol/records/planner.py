@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias, get_args
 
 from levelwind.assignors.protocol import partition_ranges as ranges
@@ -131,6 +131,10 @@ class MemberAssignment:
     shards: Cut | None = None
     """The shards that hold all of `assigned`, `pending` and `revoking`, which are empty here; None:
     the record is whole."""
+    new_from: Mapping[str, int] = field(default_factory=dict)
+    """By topic with such partitions in `assigned`, the first partition that did not exist when the
+    group's plans began to cover the topic. From there on, reading begins at the beginning where
+    nothing is committed."""
 
     @property
     def key(self) -> Key:
@@ -150,6 +154,7 @@ class MemberAssignment:
             "capacity": self.capacity,
             "reason": self.reason,
             "shards": None if self.shards is None else self.shards.value(),
+            **({"new_from": self.new_from} if self.new_from else {}),
         }
 
     @classmethod
@@ -171,6 +176,7 @@ class MemberAssignment:
             capacity=fields.number("capacity", low=LEAST_CAPACITY, high=MOST_CAPACITY),
             reason=fields.text("reason", empty=True),
             shards=None if shards is None else Cut.read(shards),
+            new_from=fields.counts("new_from") if fields.has("new_from") else {},
         )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from levelwind.assignors.handover import member_events as ev
@@ -94,6 +96,12 @@ def test_the_first_assignment_is_acknowledged_then_granted_then_announced(transc
     assert grant == ev.Grant(frozenset({P0, P1}))
     (announced,) = transcript(ev.GrantFinished())
     assert announced_state(announced) == ("active", 5, (0, 1))
+
+
+def test_new_partitions_of_a_grant_are_named_with_it(transcript):
+    assigned = replace(record(5, {"t": (0, 1, 2)}), new_from={"t": 1, "u": 0})
+    *_, grant = transcript(ev.AssignmentReceived(assigned))
+    assert grant == ev.Grant(frozenset({P0, P1, P2}), new=frozenset({P1, P2}))
 
 
 def test_a_partition_is_given_up_before_that_is_acknowledged_and_before_another_is_granted(owner):

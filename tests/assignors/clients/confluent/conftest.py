@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import chain
 from threading import Event, Lock, Thread
+from types import MappingProxyType
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
@@ -114,11 +115,12 @@ def make_consumer(cluster, topic, boot):
 class ScriptedPlanner(Thread):
     """Publishes `share(members)`, where `members` are the live instances, sorted."""
 
-    def __init__(self, bootstrap, prefix, group, share):
+    def __init__(self, bootstrap, prefix, group, share, new_from):
         super().__init__(daemon=True)
         self.topics = Topics(prefix)
         self.group = group
         self.share = share
+        self.new_from = new_from
         self.partition = partition_for(group, 2)
         self.bootstrap = bootstrap
         self.stopping = Event()
@@ -217,7 +219,7 @@ class ScriptedPlanner(Thread):
         self.fence()
         shares = self.share(sorted(self.live))
         target = {Incarnation(i, self.live[i]): frozenset(shares[i]) for i in shares}
-        ledger = self.ledger.set_target(target).tick(clock(), clock())
+        ledger = self.ledger.set_target(target, self.new_from).tick(clock(), clock())
         ledger, changes = ledger.next_records(
             epoch=ledger.epoch + 1, planner_epoch=1, readable=clock()
         )
@@ -264,12 +266,13 @@ def plan(cluster, fresh, make_topics, boot):
     """
     planners = []
 
-    def start(share, *, group=None, topics=True):
+    def start(share, *, group=None, topics=True, new_from=MappingProxyType({})):
         prefix = fresh("lw") + "."
         if topics:
             names = Topics(prefix)
             make_topics({names.members: 2, names.assignments: 2}, **{"cleanup.policy": "compact"})
-        planner = ScriptedPlanner(cluster.bootstrap, prefix, group or fresh("group"), share)
+        group = group or fresh("group")
+        planner = ScriptedPlanner(cluster.bootstrap, prefix, group, share, new_from)
         planners.append(planner)
         if topics:
             planner.start()

@@ -221,6 +221,24 @@ def test_without_a_commit_latest_means_the_same_offset_to_the_next_owner(
     assert poll_until(successor, len) == ["between"]
 
 
+@pytest.mark.parametrize("committed", [False, True])
+def test_a_new_partition_is_read_from_its_beginning_unless_it_has_a_commit(
+    cluster, topic, plan, make_consumer, committed
+):
+    planner = plan(spread(topic), new_from={topic: 1})
+    produce(cluster, topic, [(0, "old"), (1, "new 1"), (1, "new 2")])
+    if committed:
+        application = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": planner.group})
+        application.commit(offsets=[TopicPartition(topic, 1, 1)], asynchronous=False)
+        application.close()
+    consumer = make_consumer(planner, "i0", {"auto.offset.reset": "latest"})
+    found = poll_until(consumer, lambda _: len(consumer.assignment()) == 6)
+    produce(cluster, topic, [(0, "last")])
+    expected = ["new 2", "last"] if committed else ["new 1", "new 2", "last"]
+    found += poll_until(consumer, lambda got: len(found + got) == len(expected))
+    assert sorted(found) == sorted(expected)
+
+
 def test_a_killed_member_is_evicted_and_its_successor_under_the_same_name_waits(
     cluster, topic, plan, make_consumer, boot
 ):
