@@ -185,20 +185,22 @@ class World:
             for topic_partition in committed
         ]
 
-    def owned(self, group: str, topic: str) -> set[int]:
-        """Partitions of a topic that the coordinator has assigned to members of a group."""
+    def owned(self, group: str) -> set[tuple[str, int]] | None:
+        """Partitions that the coordinator has assigned to members; None: the group has none."""
         with errors_allowed(KafkaError.GROUP_ID_NOT_FOUND):
             described = self.lw.admin.describe_consumer_groups([group])[group].result()
             return {
-                found.partition
+                (found.topic, found.partition)
                 for member in described.members
                 for found in member.assignment.topic_partitions
-                if found.topic == topic
-            }
-        return set()
+            } or None
+        return None
 
     def truth(self, groups: Sequence[str], topics: Sequence[str]) -> dict[tuple[str, str], Any]:
         """What lag records say, by group and topic with a commit or an owner.
+
+        Members own all partitions of the topics that they subscribe to; any other topic is
+        nobody's, whatever the group has committed there.
 
         A reader without a commit, or with one beyond the log, begins at the log's begin. Where
         nothing tells of offsets without a record, these are lag, too: `lag` counts offsets, and
@@ -214,12 +216,14 @@ class World:
             begins = [begin for begin, _ in logs]
             for group in groups:
                 committed = self.committed(group, topic, len(logs))
-                owned = self.owned(group, topic)
-                if max(committed) == NONE and not owned:
-                    continue
-                nobodys = [
-                    p for p, offset in enumerate(committed) if offset == NONE and p not in owned
+                owned = self.owned(group)
+                claimed = [
+                    offset != NONE if owned is None else (topic, p) in owned
+                    for p, offset in enumerate(committed)
                 ]
+                if max(committed) == NONE and not any(claimed):
+                    continue
+                nobodys = [p for p, by_group in enumerate(claimed) if not by_group]
                 reset = [p for p, offset in enumerate(committed) if offset > high[p]]
                 starts = [
                     begins[p] if p in reset else max(offset, begins[p])
@@ -389,9 +393,26 @@ def test_a_group_that_subscribes(world: World, protocol: str) -> None:
     for message in consumer.consume(17, timeout=60):
         assert message.error() is None
         consumer.commit(message=message, asynchronous=False)
-    found = world.await_agreement([group], [topic])
-    assert sum(found[group, topic]["lag"]) == 13
+    first = world.await_agreement([group], [topic])[group, topic]
+    assert sum(first["lag"]) == 13
+    other = world.topic(f"{protocol}-other", 2, [4, 4])
+    consumer.subscribe([other])
+    # A member goes on reading what it has until it has given it up.
+    wait_until(
+        "a record of the other topic",
+        lambda: other in [message.topic() for message in consumer.consume(1, timeout=1)],
+        pause=0,
+    )
+    found = world.await_agreement([group], [topic, other])
+    assert (found[group, topic]["lag"], found[group, topic]["unclaimed"]) == ([0] * 3, [0, 1, 2])
+    assert found[group, other]["lag"] == [4, 4]
     consumer.close()
+    found = world.await_agreement([group], [topic, other])
+    by_commit = [
+        lag if offset != NONE else 0
+        for lag, offset in zip(first["lag"], first["committed"], strict=True)
+    ]
+    assert found[group, topic]["lag"] == by_commit, "without members, its commits count again"
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
