@@ -470,9 +470,6 @@ def test_groups_outlive_the_daemon_a_published_one_its_own_leader_and_a_successo
     for number in hot:
         loop.produce(topic, number, 2000)
     subscribe.wait(
-        "a plan", lambda: loop.daemon.logged("plan.published", group=group, cause="skew")
-    )
-    subscribe.wait(
         "the hot partitions with two members",
         lambda: settled(members) and not any(hot <= m.owned for m in members),
     )
