@@ -111,6 +111,7 @@ def test_a_consumer_may_name_the_assignor_and_tools_show_it(cluster, members, fr
 
 def test_a_member_of_the_classic_protocol_shares_the_group(members):
     members.join("a")
+    members.have(a=[*range(PARTITIONS)])  # first: see docs/coordinator.md about Kafka's conversion
     members.join("b", **{"group.protocol": "classic", "partition.assignment.strategy": "range"})
     members.have(a=[0, 2, 4], b=[1, 3, 5])
     part = members.consumers["b"].assignment()[0]
