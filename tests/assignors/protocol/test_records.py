@@ -841,6 +841,13 @@ def test_a_lag_record_that_names_a_partition_it_does_not_have_is_refused(name):
     assert read == r.Rejection(f"{name}: a partition that is not in the other lists")
 
 
+@pytest.mark.parametrize(("racks", "of"), [("member_racks", "members"), ("other_racks", "others")])
+def test_a_lag_record_with_racks_of_other_members_is_refused(racks, of):
+    fields = FULL_LAG | {of: ["m", "n"], racks: ["a"]}
+    read = r.decode("lag", b'["lag","g","t"]', json.dumps(fields).encode())
+    assert read == r.Rejection(f"{racks}: not as long as {of}")
+
+
 @given(lag_records())
 def test_what_is_to_be_read_has_the_bound_of_one_lag(record):
     """A plan counts what nobody claims as lag; no writer may bring it above what a plan takes."""

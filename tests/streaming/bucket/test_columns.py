@@ -448,6 +448,27 @@ def test_speeds_are_published_from_the_columns_alone() -> None:
     assert pipeline.groups.read == {"samples", "members"}
 
 
+def test_records_of_a_topic_that_was_left_single_out_no_group() -> None:
+    """They are no wait, which would have the skew of the group judged alone at each sample."""
+    rule = SkewRule(threshold=1.01, floor_seconds=0, duration_ms=2000)
+    story, pipeline, group = Groups(), TwinPipeline(skew=rule), NAMES[0]
+    for topic in "tu":
+        story.commits(1, group, topic, dict.fromkeys(range(3), 0), topic_id=IDS[topic])
+    story.rebalance(1, group, {"m": (["t"], {"t": (0, 1)}), "n": (["t"], {"t": (2,)})})
+    for second in range(2, 20):
+        written = [20 * second, 20 * second, second]
+        story.commits(second, group, "t", dict(enumerate(written)))
+        story.sample(second + 0.5, "t", written)
+        story.sample(second + 0.5, "u", [5, 5, 5], topic_id=IDS["u"])
+        if second == 2:
+            run(story, pipeline)
+            story.messages.clear()
+            pipeline.groups = WatchedValues(pipeline.groups)
+    published = run(story, pipeline, batches=range(0, len(story.messages), 5))
+    assert pipeline.groups.read == {"samples", "members"}
+    assert lag(published, group, "u")["unclaimed"] == [5, 5, 5]
+
+
 def test_commits_between_two_samples_are_published_and_change_no_state() -> None:
     story, pipeline = settled()
     pipeline.groups = WatchedValues(pipeline.groups)
