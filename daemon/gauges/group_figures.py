@@ -148,9 +148,9 @@ def _mean_speed(group: ManagedGroup, lag: GroupLag) -> float | None:
 
 
 def _work(lags: Mapping[str, LagRecord]) -> tuple[Floats, Floats]:
-    """Lag and arrivals by partition, of all topics that the group has not left."""
-    records = [record for record in lags.values() if not record.left]
-    if not records:
+    """Lag and arrivals by partition, of all topics."""
+    if not lags:
         return np.zeros(0), np.zeros(0)
+    records = list(lags.values())
     behind = np.concatenate([np.array(record.lag, np.float64) for record in records])
     return behind, np.concatenate([rates_of(record) for record in records])
