@@ -75,7 +75,7 @@ def evaluate_last_plan(group: ManagedGroup, snapshot: GroupSnapshot) -> Decision
     expected, now = group.policy.cooldown.expected, snapshot.context.now
     if expected is None or not group.policy.evaluation_due(now) or snapshot.stale_lags:
         return Decision(group=group)
-    policy = group.policy.evaluated(snapshot.excess, now, snapshot.context.settings)
+    policy = group.policy.evaluated(snapshot.excess, snapshot.context.settings)
     evaluated = replace(group, policy=policy)
     if group.plan is not None:
         cooldown = plan_record.planned_cooldown(policy, now, snapshot.context.at)

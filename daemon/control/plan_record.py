@@ -206,6 +206,7 @@ def recovered_cooldown(planned: PlannedCooldown, now: float, at: int) -> Cooldow
             for spent in planned.spent
             if spent.cause in set(Cause)
         ),
+        tried=None,
     )
 
 

@@ -87,7 +87,10 @@ class ComputedPlan:
     def proposal(self) -> Proposal:
         """What the plan would change."""
         return Proposal(
-            before=self.before, after=self.after, waiting=self.waiting, moves=len(self.moved)
+            before=self.before,
+            after=self.after,
+            waiting=self.waiting,
+            moved=frozenset(self.moved),
         )
 
 

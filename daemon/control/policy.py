@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from levelwind.assignors.problem.drain import DrainFigures
     from levelwind.assignors.problem.score import Score
+    from levelwind.assignors.protocol.partition_ranges import TopicPartition
     from levelwind.daemon.control.gain.waiting import WaitingFigures
     from levelwind.daemon.control.settings import ControlSettings
 
@@ -96,8 +97,13 @@ class Proposal:
     """The score of the plan."""
     waiting: WaitingFigures
     """Waiting with and without the plan."""
-    moves: int
-    """Number of partitions that the plan moves."""
+    moved: frozenset[TopicPartition]
+    """The partitions that the plan takes from another member."""
+
+    @property
+    def moves(self) -> int:
+        """Number of partitions that the plan moves."""
+        return len(self.moved)
 
     def gained(self, cause: Cause) -> float:
         """Return the share by which the plan lowers the figure of its trigger."""
@@ -269,7 +275,7 @@ class PolicyState:
     ) -> PolicyState:
         """Take in a plan that is carried out; no change or suppression is left."""
         cooldown = self.cooldown.planned(
-            cause, proposal.moves, proposal.expected_gain(cause), now, settings.cooldown
+            cause, proposal.moved, proposal.expected_gain(cause), now, settings.cooldown
         )
         return PolicyState(cooldown=cooldown, handover=self.handover)
 
@@ -288,6 +294,6 @@ class PolicyState:
         """Whether the expected gain of the last plan is to be compared with the load now."""
         return self.cooldown.evaluation_due(now)
 
-    def evaluated(self, excess: float, now: float, settings: ControlSettings) -> PolicyState:
+    def evaluated(self, excess: float, settings: ControlSettings) -> PolicyState:
         """Compare the last plan's expected gain with the excess of load in seconds now."""
-        return replace(self, cooldown=self.cooldown.evaluate(excess, now, settings.cooldown))
+        return replace(self, cooldown=self.cooldown.evaluate(excess, settings.cooldown))

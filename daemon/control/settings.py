@@ -33,8 +33,8 @@ class CooldownSettings:
 
     duration: Seconds = 10.0
     """Seconds after a plan for `racks` or `skew` before the same cause gets the next one; other
-    plans hold back none. The pause doubles each time a plan for `skew` achieves less than half of
-    its expected gain."""
+    plans hold back none. The pause doubles each time a plan for `skew` moves the same partitions
+    once more after plans that achieved less than half of their expected gain."""
     max_duration: Seconds = 300.0
     """The longest pause, in seconds."""
     moves_per_hour: Mapping[Cause, Count] = field(default_factory=dict)

@@ -17,6 +17,8 @@ from levelwind.assignors.problem.columns import Bools, Floats, Ints, Longs, in_j
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from levelwind.assignors.protocol.partition_ranges import TopicPartition
+
 Racks: TypeAlias = "tuple[tuple[str, ...], ...]"
 """Racks of the replicas by partition; empty where they are unknown."""
 
@@ -59,6 +61,12 @@ class Fleet:
     def partitions(self) -> int:
         """P, the number of partitions."""
         return int(self.topic_start[-1])
+
+    def names(self, partitions: Longs) -> frozenset[TopicPartition]:
+        """Return the topic of some partitions, and their numbers in it."""
+        topic = np.searchsorted(self.topic_start, partitions, side="right") - 1
+        numbers = partitions - self.topic_start[topic]
+        return frozenset(zip([self.topics[t] for t in topic], numbers.tolist(), strict=True))
 
     @classmethod
     def build(

@@ -78,7 +78,7 @@ class Control:
         self.run = next_run(self.rules.skew, self.run, figures, at=round(now * 1000))
         if self.policy.evaluation_due(now):
             excess = max(figures.heaviest - figures.best, 0.0)
-            self.policy = self.policy.evaluated(excess, now, self.rules.control)
+            self.policy = self.policy.evaluated(excess, self.rules.control)
 
     def due(self, now: float) -> Cause | None:
         """Return the cause to compute a plan for now, None if there is none."""

@@ -257,7 +257,6 @@ class StrategyRun:
         held = Assignment.held(group)
         owner = np.append(members, -1)[answer.target].astype(np.int32)
         changed = (self.owner != owner) & (self.owner >= 0)
-        moves = int(np.count_nonzero(changed))
         proposal = Proposal(
             before=score(group, held),
             after=score(group, answer),
@@ -269,7 +268,7 @@ class StrategyRun:
                 group.capacity,
                 pause=self.control.policy.handover,
             ),
-            moves=moves,
+            moved=self._fleet.names(np.flatnonzero(changed)),
         )
         if not first and not self.control.allows(cause, proposal, now):
             return
@@ -284,7 +283,7 @@ class StrategyRun:
         self.control.planned(cause, proposal, now, settled)
         self._observation.moved(taken, self.owner, owner, now)
         self.owner, self._cross = owner, None
-        self.tally.moves += moves
+        self.tally.moves += proposal.moves
         if not first:
             self.tally.plans[cause] = self.tally.plans.get(cause, 0) + 1
 

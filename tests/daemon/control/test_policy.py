@@ -23,7 +23,8 @@ def proposal(before=3.0, after=1.0, moves=1, *, saved=1_000.0, cost=100.0):
     waiting = WaitingFigures(
         present=10_000.0, planned=10_000.0 - saved, cost=cost, horizon=60.0, pause=1.0
     )
-    return Proposal(before=score(before), after=score(after), waiting=waiting, moves=moves)
+    moved = frozenset(("t", number) for number in range(moves))
+    return Proposal(before=score(before), after=score(after), waiting=waiting, moved=moved)
 
 
 def situation(**changes):
