@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from levelwind.streaming.rules.arrival_rate import arrival_rate
+from levelwind.streaming.topic.end_history import EndOffsetHistory
 
 if TYPE_CHECKING:
     from levelwind.assignors.problem.columns import Bools, Floats, Ints, Longs
 
-MINUTE_SECONDS = 60.0
-"""Seconds over which the pipeline measures rates."""
+SAMPLE_MS = 1_000
+"""Time between two samples of the ends, the observer's default; a tick where that is longer."""
 
 
 class RecentArrivals:
@@ -32,17 +33,19 @@ class RecentArrivals:
 
     def __init__(self, partitions: int, tick: float, longest: float) -> None:
         self._tick = tick
-        self._ends = np.zeros(
-            (max(ceil(longest / tick), ceil(MINUTE_SECONDS / tick)) + 1, partitions), np.int64
-        )
+        self._ends = np.zeros((ceil(longest / tick) + 1, partitions), np.int64)
         self.ticks = 0
-        self._rates, self._rates_at = np.zeros(partitions), 0
+        self._samples = EndOffsetHistory.empty().with_sample(0, self._ends[0])
+        self._rates, self._rated = np.zeros(partitions), self._samples
 
     def arrive(self, records: Longs) -> None:
         """Add the records (P) of one tick."""
         last = self._ends[self.ticks % len(self._ends)]
         self.ticks += 1
-        self._ends[self.ticks % len(self._ends)] = last + records
+        ends = self._ends[self.ticks % len(self._ends)] = last + records
+        at = round(self.ticks * self._tick * 1000)
+        if at - self._samples.at[-1] >= SAMPLE_MS:
+            self._samples = self._samples.with_sample(at, ends)
 
     def younger(self, seconds: float) -> Longs | None:
         """Records that arrived in the last `seconds` (P); None if the start is more recent."""
@@ -54,12 +57,9 @@ class RecentArrivals:
 
     def rates(self) -> Floats:
         """Records that usually arrive per second (P), by the rule of the pipeline."""
-        if self._rates_at != self.ticks:
-            back = min(ceil(MINUTE_SECONDS / self._tick), self.ticks)
-            ticks = np.arange(self.ticks - back, self.ticks + 1)
-            at = np.rint(ticks * self._tick * 1000).astype(np.int64)
-            rates = arrival_rate(at, self._ends[ticks % len(self._ends)])
-            self._rates, self._rates_at = np.nan_to_num(rates), self.ticks
+        if self._rated is not self._samples:
+            rates = arrival_rate(self._samples.at, self._samples.end)
+            self._rates, self._rated = np.nan_to_num(rates), self._samples
         return self._rates
 
 

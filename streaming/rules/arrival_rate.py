@@ -2,9 +2,10 @@
 
 The last `RATE_MS` are cut into intervals of at least `INTERVAL_MS`, and the rate of a partition is
 the mean over them. An interval counts at most `BURST` times the median interval: what arrives all
-at once is a backlog, which lag shows, and no rate at which more will arrive. A rate that has
-changed for good counts as soon as half of the time has it. The time before the first record of a
-partition does not count, so that what is new has its rate at once.
+at once is a backlog, which lag shows, and no rate at which more will arrive. Where the rate has
+changed in this time, only the time since then counts, in the intervals of its samples:
+`rate_changes` has the test. The time before the first record of a partition does not count, so that
+what is new has its rate at once.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+from levelwind.streaming.rules.rate_changes import NO_CHANGE, rate_changes, time_quantile
 
 if TYPE_CHECKING:
     from levelwind.streaming.rules.event_time import Floats, Int64
@@ -34,17 +37,32 @@ def arrival_rate(at: Int64, end: Int64) -> Floats:
     if not at.size:
         return np.full(end.shape[1], np.nan)
     points = interval_bounds(at)
-    times, ends = at[points], end[points]
+    rate = usual_rate(at[points], end[points])
+    changed = rate_changes(at, end, int(at[-1]) - RATE_MS)
+    for point in np.unique(changed[changed != NO_CHANGE]).tolist():
+        columns = np.flatnonzero(changed == point)
+        rate[columns] = usual_rate(at[point:], end[point:, columns])
+    return rate
+
+
+def usual_rate(times: Int64, ends: Int64) -> Floats:
+    """Return the mean of the rates of intervals, of which each counts `BURST` medians at most.
+
+    Args:
+        times: times of the points that bound the intervals, oldest first.
+        ends: their end offsets, points by partitions; negative: not known.
+    """
     length = np.diff(times) / 1000.0
     known = (ends[:-1] >= 0) & (ends[1:] >= 0)
     begun = known & (ends[:-1] > 0)
     known = np.where(begun.any(axis=0), begun, known)
     seconds = np.where(known, length[:, None], 0.0)
     if not seconds.any():
-        return np.full(end.shape[1], np.nan)
+        return np.full(ends.shape[1], np.nan)
     records = np.maximum(np.diff(ends, axis=0), 0)
     rates = np.where(known, records / length[:, None], 0.0)
-    usual = np.minimum(rates, BURST * _median(rates, seconds) + SINGLE_RECORDS)
+    median = time_quantile(rates, seconds, 0.5)
+    usual = np.minimum(rates, BURST * median + SINGLE_RECORDS)
     total = seconds.sum(axis=0)
     rate = np.full(total.size, np.nan)
     np.divide((usual * seconds).sum(axis=0), total, out=rate, where=total > 0)
@@ -66,13 +84,3 @@ def interval_bounds(at: Int64) -> Int64:
     if len(chosen) == 1 and at.size > 1:
         chosen.append(0)
     return np.array(chosen[::-1], np.int64)
-
-
-def _median(rates: Floats, seconds: Floats) -> Floats:
-    """The median of each column, in which a row counts for its seconds."""
-    order = np.argsort(rates, axis=0, kind="stable")
-    weight = np.cumsum(np.take_along_axis(seconds, order, axis=0), axis=0)
-    middle = (weight >= weight[-1] / 2).argmax(axis=0)
-    columns = np.arange(rates.shape[1])
-    median: Floats = rates[order[middle, columns], columns]
-    return median

@@ -20,7 +20,7 @@ from levelwind.daemon.simulation.fleet import Consumer, Fleet, Joined, Left, Slo
 from levelwind.daemon.simulation.strategy.candidates import candidate as planning_candidate
 from levelwind.daemon.simulation.strategy.observation import Rhythm
 from levelwind.daemon.simulation.strategy.strategy_run import HandOver, StrategyRun
-from levelwind.daemon.simulation.traffic import MINUTE_SECONDS, RecentArrivals
+from levelwind.daemon.simulation.traffic import RecentArrivals
 from levelwind_testing.drain.drain_figures import (
     ArrivedRecords,
     delays_of,
@@ -56,6 +56,8 @@ TICKS = 4
 """Ticks of a second."""
 LEAD_SECONDS = 8
 """Seconds from the first plan to the first arrivals, as in a round on real brokers."""
+TARGET_SECONDS = 60.0
+"""Waiting time that the replay counts as missed; nothing depends on it."""
 RHYTHM = Rhythm(commits=5.0, samples=1.0, begin=0.5, delay=0.5)
 """What clients do, and the observer, by default. A burst comes in the middle between two samples,
 which is what it does on average; the delay is what `bench_pipeline.py` measures."""
@@ -97,11 +99,11 @@ def replay(
         planning_candidate(candidate.strategy).plan,
         rules,
         hand_over,
-        60.0,
+        TARGET_SECONDS,
         reader,
         RHYTHM,
     )
-    recent = RecentArrivals(PARTITIONS, world.tick, MINUTE_SECONDS)
+    recent = RecentArrivals(PARTITIONS, world.tick, TARGET_SECONDS)
     begin = (LEAD_SECONDS + WARM_UP_SECONDS) * TICKS
     rates = partition_rates(scenario, seed)
     arrived = np.zeros((world.ticks, PARTITIONS), dtype=np.int64)
