@@ -63,7 +63,7 @@ soak: $(PACKAGES) ## fresh seeds of the simulation, of what is fuzzed and of the
 soak-daemon: $(RUNTIME) ## a daemon and a standby under traffic: flat memory and files, no unexplained warning; MINUTES=30
 	@$(BIN)/python tests/end_to_end/soak_daemon.py --minutes $(or $(MINUTES),30)
 
-.PHONY: bench bench-assignors bench-pipeline bench-drain
+.PHONY: bench bench-assignors bench-pipeline bench-rates bench-drain
 bench: $(RUNTIME) ## print what the pipeline and the strategies do on this machine; all but bench-drain
 	@for bench in $(filter-out %/bench_drain.py,$(wildcard tests/benchmarks/bench_*.py)); do echo "== $$bench"; $(BIN)/python $$bench || exit; done
 
@@ -74,6 +74,9 @@ bench-pipeline: $(RUNTIME) ## the pipeline beside Spark's raw source and librdka
 	@$(BIN)/python tests/benchmarks/bench_pipeline.py --sweep
 	@$(BIN)/python tests/benchmarks/bench_pipeline.py --shapes --rounds 1
 	@for bench in rest reassignment; do echo "== $$bench"; $(BIN)/python tests/benchmarks/bench_$$bench.py || exit; done
+
+bench-rates: $(PACKAGES) ## how soon a change of arrivals is believed, and how often there is none
+	@$(BIN)/python tests/benchmarks/bench_rates.py $(OPTIONS)
 
 bench-drain: $(RUNTIME) ## how soon a group is level again, beside Kafka's own; OPTIONS='--scenario S1,S2 --seeds 3'
 	@$(BIN)/python tests/benchmarks/bench_drain.py $(OPTIONS)
