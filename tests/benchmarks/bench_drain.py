@@ -1,5 +1,6 @@
 """How soon a group is level again: Kafka's own assignors beside levelwind, on real brokers.
 
+    python tests/benchmarks/bench_drain.py --replayed S7,S8 [--seeds 3]
     python tests/benchmarks/bench_drain.py [--scenario S1,S2] [--candidates range,levelwind]
         [--seeds 3] [--repeats 1] [--scale 0.5] [--together 2] [--minutes 8] [--results FILE]
         [--chart FILE.svg]
@@ -10,7 +11,9 @@ the candidates take turns. A round in which the machine was the bottleneck does 
 played once more. With `--results` each round is added to a file, and what the file holds already
 is not played again, so that a long run can be divided: `--minutes` ends it early. Shapes of the
 scenarios: `tests/support/levelwind_testing/drain/drain_scenarios.py`. The simulation replays every
-scenario, and its figures stand beside the measured ones.
+scenario, and its figures stand beside the measured ones. `--replayed` plays no round: it prints
+what the simulation says of scenarios that are only replayed, for Kafka's `cooperative-sticky`,
+levelwind, and levelwind with true rates, the ideal of what it learns from samples.
 """
 
 import argparse
@@ -34,11 +37,12 @@ from levelwind_testing.drain.drain_candidates import CANDIDATES
 from levelwind_testing.drain.drain_chart import draw_rounds
 from levelwind_testing.drain.drain_goals import OURS, replay_verdicts
 from levelwind_testing.drain.drain_replay import replay
-from levelwind_testing.drain.drain_report import ReplayFigures, report
+from levelwind_testing.drain.drain_report import ReplayFigures, replayed_table, report
 from levelwind_testing.drain.drain_round import DrainRound, RoundKey, RoundResult
 from levelwind_testing.drain.drain_scenarios import (
     LARGE_BURST,
     RACKS,
+    REPLAYED,
     SCENARIOS,
     DrainScenario,
 )
@@ -50,6 +54,10 @@ LEAD_SECONDS = 120.0
 
 def main() -> None:
     options = parsed()
+    if options.replayed:
+        chosen = {name: REPLAYED[name] for name in names(options.replayed, REPLAYED)}
+        print(*replayed_table(chosen, only_replayed(chosen, options)), sep="\n")
+        return
     scenarios = {
         name: SCENARIOS[name].scaled(options.scale) for name in names(options.scenario, SCENARIOS)
     }
@@ -74,6 +82,7 @@ def main() -> None:
 def parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--scenario", default="all", help=f"of {', '.join(SCENARIOS)}")
+    parser.add_argument("--replayed", help=f"of {', '.join(REPLAYED)}; plays no round")
     parser.add_argument("--candidates", default="all", help=f"of {', '.join(CANDIDATES)}")
     parser.add_argument("--seeds", type=int, default=1, help="number of seeds, from 1 on")
     parser.add_argument("--repeats", type=int, default=1, help="rounds of each seed")
@@ -176,6 +185,25 @@ def group_settings(key: RoundKey) -> list[str]:
         f"groups.{key.group}.strategy={candidate.strategy}",
         f"groups.{key.group}.mode={candidate.mode}",
     ]
+
+
+def only_replayed(
+    scenarios: dict[str, DrainScenario], options: argparse.Namespace
+) -> dict[tuple[str, str], list[ReplayFigures]]:
+    """The simulation's figures of scenarios for Kafka, levelwind and the ideal, by seed."""
+    settings = read_settings(None, None, tuple(options.set))
+    return {
+        (name, label): [
+            replay(scenario, CANDIDATES[candidate], seed, settings, true_rates=true_rates)
+            for seed in range(1, options.seeds + 1)
+        ]
+        for name, scenario in scenarios.items()
+        for label, candidate, true_rates in (
+            ("cooperative-sticky", "cooperative-sticky", False),
+            (OURS, OURS, False),
+            (f"{OURS}, true rates", OURS, True),
+        )
+    }
 
 
 def replays(

@@ -49,7 +49,16 @@ RESULT = RoundResult(
     remote_bytes=2_500_000,
     local_bytes=9_000_000,
 )
-REPLAYED = ReplayFigures(drain_over_ideal=1.1, first_move=7.0, p99=20.5, moves=12, plans=1)
+REPLAYED = ReplayFigures(
+    drain_over_ideal=1.1,
+    first_move=7.0,
+    p99=20.5,
+    moves=12,
+    plans=1,
+    mean=2.5,
+    most_lag=54_000,
+    others_drained=30.0,
+)
 BENCHMARK = runpy.run_path(str(Path(__file__).with_name("bench_drain.py")), run_name="bench_drain")
 
 

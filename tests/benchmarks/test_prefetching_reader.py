@@ -61,3 +61,12 @@ def test_as_much_is_read_as_there_is_or_as_the_member_can():
             assert done[own].sum() == min(budget[member], lag[own].sum())
         assert done[5] == 0
         lag -= done
+
+
+def test_dear_records_take_more_of_the_budget_and_the_last_one_is_paid_off_later():
+    reader = PrefetchingReader(9, 2, np.array([4.0, 1.0]))
+    reader.arrive(np.array([2, 0]))
+    reader.arrive(np.array([0, 9]))
+    assert reads(reader, [2, 9], 6) == [2, 0]  # two over the budget
+    assert reads(reader, [0, 9], 6) == [0, 4]
+    assert reads(reader, [0, 5], 6) == [0, 5]

@@ -4,7 +4,8 @@ Kafka's candidates plan with the same algorithm, and only when the members chang
 and nobody reads what moves until the last member has learned of it by a heartbeat. The replay knows
 no polling, and the pipeline and hand-overs by their usual time only: members read without delay,
 lag is judged a fixed time after the next sample was taken, and a partition that moves pauses for a
-fixed time.
+fixed time. With true rates the daemon knows what will arrive from now on: the ideal of what it
+learns from samples.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from levelwind.daemon.simulation.strategy.observation import Rhythm
 from levelwind.daemon.simulation.strategy.strategy_run import HandOver, StrategyRun
 from levelwind.daemon.simulation.traffic import RecentArrivals
 from levelwind_testing.drain.drain_figures import (
+    DRAINED_SECONDS,
     ArrivedRecords,
     delays_of,
     drain_seconds,
@@ -32,13 +34,14 @@ from levelwind_testing.drain.drain_scenarios import (
     MEMBER_RACKS,
     MEMBER_RATE,
     PARTITIONS,
-    RESTART_SECONDS,
     TOPIC_SIZES,
     WARM_UP_SECONDS,
     DrainScenario,
     arrivals_in,
     burst_partitions,
     burst_sizes,
+    hot_rates,
+    member_rack,
     partition_rates,
     rates_after_burst,
     replica_racks,
@@ -71,6 +74,17 @@ STATIC_SESSION_SECONDS = 45.0
 """Seconds after which Kafka counts a silent static member as dead, by default."""
 
 
+class TrueRates(RecentArrivals):
+    """Arrivals whose rates are known without being measured."""
+
+    known = np.zeros(PARTITIONS)
+    """P: records a second from now on."""
+
+    def rates(self) -> np.ndarray:
+        """Records that arrive per second (P)."""
+        return self.known
+
+
 class ReplayArrivals:
     """No arrivals: the replay passes them tick by tick, since the burst follows the owners."""
 
@@ -80,9 +94,14 @@ class ReplayArrivals:
 
 
 def replay(
-    scenario: DrainScenario, candidate: DrainCandidate, seed: int, settings: Settings
+    scenario: DrainScenario,
+    candidate: DrainCandidate,
+    seed: int,
+    settings: Settings,
+    *,
+    true_rates: bool = False,
 ) -> ReplayFigures:
-    """Simulate a scenario for a candidate."""
+    """Simulate a scenario for a candidate; with true rates it need not measure them."""
     rules = rules_of(settings)
     if candidate.mode is None:
         never = replace(rules.skew, floor_seconds=math.inf, utilisation=math.inf)
@@ -93,7 +112,7 @@ def replay(
     world = replay_world(scenario, candidate)
     pause = pause_seconds(candidate)
     hand_over = HandOver(pause=pause, eager=candidate.eager)
-    reader = PrefetchingReader(world.ticks, PARTITIONS)
+    reader = PrefetchingReader(world.ticks, PARTITIONS, scenario.costs)
     run = StrategyRun(
         world,
         planning_candidate(candidate.strategy).plan,
@@ -103,7 +122,8 @@ def replay(
         reader,
         RHYTHM,
     )
-    recent = RecentArrivals(PARTITIONS, world.tick, TARGET_SECONDS)
+    arrivals = TrueRates if true_rates else RecentArrivals
+    recent = arrivals(PARTITIONS, world.tick, TARGET_SECONDS)
     begin = (LEAD_SECONDS + WARM_UP_SECONDS) * TICKS
     rates = partition_rates(scenario, seed)
     arrived = np.zeros((world.ticks, PARTITIONS), dtype=np.int64)
@@ -117,7 +137,10 @@ def replay(
             rates = rates_after_burst(scenario, rates, burst)
             plans = sum(run.tally.plans.values())
         if second >= 0:
-            counts = arrivals_in(rates, seed, second)
+            current = hot_rates(scenario, rates, seed, second - WARM_UP_SECONDS)
+            counts = arrivals_in(current, seed, second)
+            if isinstance(recent, TrueRates):
+                recent.known = current
             arrived[number] = counts * (part + 1) // TICKS - counts * part // TICKS
         if number == begin:
             arrived[number] += burst_sizes(scenario, burst)
@@ -137,11 +160,17 @@ def replay(
     handled = padded(record_times(done, 1.0), records.at)
     began, ended = begin / TICKS, world.ticks / TICKS
     drain = drain_seconds(scenario, records, handled, began, ended)
-    delays = delays_of(records, handled, began, began + scenario.judged, ended)
+    delays = delays_of(records, handled, began, min(began + scenario.judged, ended), ended)
+    left = (arrived.cumsum(axis=0) - done.cumsum(axis=0))[begin:]
+    others = np.delete(left, burst[0], axis=1).sum(axis=1) if burst else left.sum(axis=1)
+    busy = np.flatnonzero(others > scenario.arrivals * DRAINED_SECONDS)
     return ReplayFigures(
         drain_over_ideal=None if drain is None or not scenario.ideal else drain / scenario.ideal,
         first_move=first_move,
         p99=percentile(delays, 0.99),
+        mean=float(delays.mean()),
+        most_lag=int(left.sum(axis=1).max()),
+        others_drained=(int(busy.max(initial=-1)) + 1) / TICKS,
         moves=moves,
         plans=sum(run.tally.plans.values()) - plans,
     )
@@ -166,9 +195,12 @@ def replay_world(scenario: DrainScenario, candidate: DrainCandidate) -> World:
     fleet = Fleet.build(
         topics=TOPIC_SIZES,
         consumers=[
-            Consumer(id=f"member-{number}", topics="*", rack=MEMBER_RACKS[number])
-            for number in range(len(scenario.speeds))
+            Consumer(id=f"member-{number:02}", topics="*", rack=member_rack(number))
+            for number in range(scenario.members)
         ],
+        absent=frozenset(
+            f"member-{number:02}" for number in range(len(scenario.speeds), scenario.members)
+        ),
         speed=MEMBER_RATE,
         racks={
             topic: [replica_racks(number) for number in range(size)]
@@ -180,12 +212,13 @@ def replay_world(scenario: DrainScenario, candidate: DrainCandidate) -> World:
         for member, speed in enumerate(scenario.speeds)
         if speed != MEMBER_RATE
     ]
-    for member, at in enumerate(scenario.restart_times):
-        stops = LEAD_SECONDS + WARM_UP_SECONDS + at
-        events += [
-            Left(at=stops, member=member, announced=not candidate.static),
-            Joined(at=stops + RESTART_SECONDS, member=member),
-        ]
+    for at, change, member in scenario.changes:
+        time = LEAD_SECONDS + WARM_UP_SECONDS + at
+        if change in ("start", "thaw"):
+            events.append(Joined(at=time, member=member))
+        else:
+            announced = change == "stop" and not candidate.static
+            events.append(Left(at=time, member=member, announced=announced))
     seconds = LEAD_SECONDS + WARM_UP_SECONDS + scenario.measured
     return World(
         name=scenario.name,

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from levelwind_testing.drain.drain_round import RoundResult
+    from levelwind_testing.drain.drain_scenarios import DrainScenario
 
 DIFFERS = 0.15
 """Share of the measured figure by which the replay's may differ before the report remarks it."""
@@ -31,6 +32,13 @@ class ReplayFigures:
     p99: float
     moves: int
     plans: int
+    mean: float
+    """Seconds that a record waits on average."""
+    most_lag: int
+    """The most records behind in the measured time."""
+    others_drained: float
+    """Seconds of the measured time from which less than a second of arrivals is behind, the first
+    partition of the burst left out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,6 +165,28 @@ def replay_text(figures: Sequence[ReplayFigures]) -> str:
     plans = spread_text([f.plans for f in figures], "{:.0f}".format)
     first = f"{drain} x ideal, " if drain != "-" else ""
     return f"{first}p99 {p99} s, {moves} moves, {plans} plans"
+
+
+def replayed_table(
+    scenarios: Mapping[str, DrainScenario],
+    replayed: Mapping[tuple[str, str], Sequence[ReplayFigures]],
+) -> list[str]:
+    """The table of scenarios that were only replayed, by scenario and candidate."""
+    rows = [["", "mean s", "p99 s", "most lag", "moves/min", "plans", "others drained s"]]
+    for (name, candidate), figures in replayed.items():
+        minutes = scenarios[name].measured / 60
+        rows.append(
+            [
+                f"{name} {candidate}",
+                spread_text([f.mean for f in figures], _seconds),
+                spread_text([f.p99 for f in figures], _seconds),
+                spread_text([f.most_lag for f in figures], "{:,.0f}".format),
+                spread_text([f.moves / minutes for f in figures], "{:.1f}".format),
+                spread_text([f.plans for f in figures], "{:.0f}".format),
+                spread_text([f.others_drained for f in figures], "{:.0f}".format),
+            ]
+        )
+    return aligned(rows)
 
 
 def differences(results: Sequence[RoundResult], figures: Sequence[ReplayFigures]) -> list[str]:

@@ -17,7 +17,16 @@ class PrefetchingReader:
     were at its former owner.
     """
 
-    def __init__(self, ticks: int, partitions: int) -> None:
+    def __init__(self, ticks: int, partitions: int, costs: np.ndarray | None = None) -> None:
+        """Begin with nothing.
+
+        Args:
+            ticks: ticks that there are.
+            partitions: partitions of the topics.
+            costs: work of a record by partition, in records of a consumer's budget; all 1 without.
+        """
+        self._costs = np.ones(partitions) if costs is None else costs
+        self._debt: dict[int, float] = {}  # by consumer: work of a record beyond its budget
         self._arrived = np.zeros((ticks + 1, partitions), dtype=np.int64)
         # ticks x P: records that had arrived before each tick, and those of no tick in the first.
         self._ticks = 0
@@ -35,9 +44,26 @@ class PrefetchingReader:
         done = np.zeros_like(lag)
         for member, most in enumerate(budget.tolist()):
             own = np.flatnonzero(readable & (owner == member) & (lag > 0))
-            done[own] = lag[own] if lag[own].sum() <= most else self._oldest(own, most)
+            work = most - self._debt.get(member, 0.0)
+            done[own] = self._within(own, lag[own], work)
+            self._debt[member] = max(float(done[own] @ self._costs[own]) - work, 0.0)
         self._done += done
         return done
+
+    def _within(self, own: np.ndarray, left: np.ndarray, work: float) -> np.ndarray:
+        """The oldest unread records of some partitions within the work; the last may exceed it."""
+        costs = self._costs[own]
+        if float(left @ costs) <= work:
+            return left
+        low, high = 0, int(left.sum())  # the most records whose work fits
+        while low < high:
+            middle = (low + high + 1) // 2
+            if float(self._oldest(own, middle) @ costs) <= work:
+                low = middle
+            else:
+                high = middle - 1
+        begun = int(work > float(self._oldest(own, low) @ costs))
+        return self._oldest(own, low + begun)
 
     def _oldest(self, own: np.ndarray, most: int) -> np.ndarray:
         """The oldest `most` unread records of some partitions, by partition."""
