@@ -10,6 +10,12 @@ Ints: TypeAlias = NDArray[np.int32]
 Longs: TypeAlias = NDArray[np.int64]
 Floats: TypeAlias = NDArray[np.float64]
 Bools: TypeAlias = NDArray[np.bool_]
+LEAST_FIGURE, MOST_FIGURE = 1e-30, 1e30
+"""Bounds of a capacity and of a speed; a rate, in records a second, is at most the larger one.
+
+Nothing real is near them. Within them no load, nor a load times the work behind it, leaves the
+range of a float: a plan for figures beyond them would rest on infinities.
+"""
 Columnar = TypeVar("Columnar", bound=Any)
 """A slotted dataclass whose fields are columns."""
 

@@ -15,7 +15,16 @@ from typing import Any
 
 import numpy as np
 
-from levelwind.assignors.problem.columns import Bools, Floats, Ints, Longs, in_java_order, utf16
+from levelwind.assignors.problem.columns import (
+    LEAST_FIGURE,
+    MOST_FIGURE,
+    Bools,
+    Floats,
+    Ints,
+    Longs,
+    in_java_order,
+    utf16,
+)
 from levelwind.assignors.problem.inputs import Member, ProblemError, Topic
 
 MAX_PARTITIONS = 10_000_000
@@ -180,8 +189,6 @@ def integers(field: str, values: Sequence[int], ids: Sequence[str]) -> Longs:
 
 def capacities(values: Sequence[float], ids: Sequence[str]) -> Floats:
     """Announced capacity of each member (M), relative to the others."""
-    if set(map(type, values)) == {float} and min(values) > 0 and math.isfinite(sum(values)):
-        return np.array(values, dtype=np.float64)
     _check_positive("capacity", values, ids)
     return np.array(values, dtype=np.float64)
 
@@ -196,11 +203,20 @@ def speeds(values: Sequence[float | None], ids: Sequence[str]) -> Floats:
 
 
 def _check_positive(field: str, values: Sequence[float], ids: Sequence[str]) -> None:
+    # A sum finds what `min` and `max` may pass over: NaN.
+    if (
+        set(map(type, values)) == {float}
+        and math.isfinite(sum(values))
+        and min(values) >= LEAST_FIGURE
+        and max(values) <= MOST_FIGURE
+    ):
+        return
     for value, owner in zip(values, ids, strict=True):
         sound = isinstance(value, int | float) and not isinstance(value, bool)
-        if not sound or not math.isfinite(value) or value <= 0:
+        if not sound or not LEAST_FIGURE <= value <= MOST_FIGURE:
             raise ProblemError(
-                f"member {owner!r}: {field} must be a finite number above 0, not {value!r}"
+                f"member {owner!r}: {field} must be a number from {LEAST_FIGURE:g} to"
+                f" {MOST_FIGURE:g}, not {value!r}"
             )
 
 
@@ -217,8 +233,8 @@ def _figures(
         if figures is None:
             continue
         values = _per_partition(field, name, topic.partitions, figures)
-        if not _is_number(values) or not bool(np.all(np.isfinite(values) & (values >= 0))):
-            raise ProblemError(f"topic {name!r}: {field} must be finite numbers from 0 up")
+        if not _is_number(values) or not bool(np.all((values >= 0) & (values <= MOST_FIGURE))):
+            raise ProblemError(f"topic {name!r}: {field} must be numbers from 0 to {MOST_FIGURE:g}")
         column[topic_start[index] : topic_start[index + 1]] = values
     return column
 

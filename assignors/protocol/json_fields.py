@@ -14,6 +14,7 @@ import math
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 
+from levelwind.assignors.problem.columns import MOST_FIGURE
 from levelwind.assignors.protocol import partition_ranges as ranges
 from levelwind.assignors.protocol.partition_ranges import MAX_PARTITIONS, WireError
 
@@ -153,21 +154,17 @@ class Fields:
         self,
         name: str,
         *,
-        above: float = -math.inf,
         low: float = -math.inf,
         high: float = math.inf,
     ) -> float:
         value = _finite(self._get(name))
-        if value is None or not (value > above and low <= value <= high):
-            bounds = (
-                f" above {above}" if above > -math.inf else "",
-                f" from {low} to {high}" if high < math.inf else "",
-            )
-            raise self._fail(name, "a finite number" + "".join(bounds), self._get(name))
+        if value is None or not low <= value <= high:
+            bounds = f" from {low:g} to {high:g}" if high < math.inf else ""
+            raise self._fail(name, "a finite number" + bounds, self._get(name))
         return value
 
-    def optional_number(self, name: str, *, above: float = -math.inf) -> float | None:
-        return None if self._get(name) is None else self.number(name, above=above)
+    def optional_number(self, name: str) -> float | None:
+        return None if self._get(name) is None else self.number(name)
 
     def integers(self, name: str, *, low: int = 0) -> tuple[int, ...]:
         value = self._get(name)
@@ -185,7 +182,7 @@ class Fields:
         return None if self._document.get(name) is None else self.integers(name, low=low)
 
     def optional_numbers(self, name: str) -> tuple[float | None, ...] | None:
-        """Numbers from 0 or nulls; None if the field is null or missing."""
+        """Numbers from 0 to `MOST_FIGURE` or nulls; None if the field is null or missing."""
         if self._document.get(name) is None:
             return None
         column = self._list(name)
@@ -196,10 +193,10 @@ class Fields:
                 return tuple(map(float, figures))
         read = tuple(map(_finite, column))
         if any(
-            (number is None and given is not None) or (number or 0) < 0
+            (number is None and given is not None) or not 0 <= (number or 0) <= MOST_FIGURE
             for number, given in zip(read, self._list(name), strict=True)
         ):
-            raise self._fail(name, "finite numbers from 0", self._get(name))
+            raise self._fail(name, f"numbers from 0 to {MOST_FIGURE:g}", self._get(name))
         return read
 
     def optional_texts(self, name: str) -> tuple[str, ...] | None:

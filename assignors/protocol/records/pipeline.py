@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 from operator import attrgetter
 from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 
+from levelwind.assignors.problem.columns import LEAST_FIGURE, MOST_FIGURE
 from levelwind.assignors.protocol.partition_ranges import WireError
 from levelwind.assignors.protocol.records.copied import CopiedRecord, read_original
 from levelwind.assignors.protocol.records.metadata import require_same_length
@@ -327,7 +328,7 @@ class MemberSpeed:
     """What is known of how fast a member can consume."""
 
     speed: float
-    """Records a second that the member consumes while it has lag; above 0."""
+    """Records a second that the member consumes while it has lag; from 1e-30 to 1e30."""
     sure: float
     """How sure that is, from 0 (a guess) to 1 (much evidence, all of it recent)."""
 
@@ -337,7 +338,8 @@ class MemberSpeed:
     @classmethod
     def read(cls, fields: Fields) -> MemberSpeed:
         return cls(
-            speed=fields.number("speed", above=0.0), sure=fields.number("sure", low=0.0, high=1.0)
+            speed=fields.number("speed", low=LEAST_FIGURE, high=MOST_FIGURE),
+            sure=fields.number("sure", low=0.0, high=1.0),
         )
 
 

@@ -1,6 +1,7 @@
 """Load in seconds: horizons, loads, bounds and capacities."""
 
 import json
+import math
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from levelwind.assignors.problem.columns import LEAST_FIGURE, MOST_FIGURE
 from levelwind.assignors.problem.drain import (
     ASSUMED_DRAIN_SECONDS,
     ASSUMED_UTILISATION,
@@ -291,5 +293,29 @@ def test_a_group_resolves_capacities_of_those_who_share_the_work():
 
 @pytest.mark.parametrize("speed", [0, -1.0, float("inf"), float("nan"), True, "fast"])
 def test_a_wrong_speed_is_named(speed):
-    with pytest.raises(ProblemError, match="member 'a': speed must be a finite number above 0"):
+    with pytest.raises(ProblemError, match="member 'a': speed must be a number from 1e-30"):
         Group.build({"t": Topic(partitions=1)}, [Member(id="a", topics="*", speed=speed)])
+
+
+extreme = st.sampled_from([LEAST_FIGURE, 1.0, MOST_FIGURE])
+
+
+@given(
+    lags=st.lists(st.sampled_from([0, 1, 2**60]), min_size=4, max_size=4),
+    rates=st.lists(st.sampled_from([0.0, 5e-324, 1.0, MOST_FIGURE]), min_size=4, max_size=4),
+    capacities=st.lists(extreme, min_size=3, max_size=3),
+    speeds=st.lists(st.none() | extreme, min_size=3, max_size=3),
+    owner=st.lists(st.integers(-1, 2), min_size=4, max_size=4),
+)
+def test_the_figures_of_the_most_extreme_groups_are_finite(lags, rates, capacities, speeds, owner):
+    """NumPy's warning of an overflow is an error here, as in all tests."""
+    topics = {"t": Topic(partitions=4, lags=lags, rates=rates)}
+    members = [
+        Member(id=f"m{index}", topics="*", capacity=capacity, speed=speed)
+        for index, (capacity, speed) in enumerate(zip(capacities, speeds, strict=True))
+    ]
+    group = Group.build(topics, members)
+    owner = np.array(owner, np.int32)
+    figures = drain_figures(group.lag, group.rate, owner, group.capacity).as_json()
+    assert all(value is None or math.isfinite(value) for value in figures.values())
+    assert math.isfinite(best_wait(group.lag + group.rate * 60.0, group.capacity))

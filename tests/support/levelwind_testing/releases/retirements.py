@@ -104,6 +104,8 @@ def loosened(old: Mapping[str, Any], new: Mapping[str, Any], path: str) -> Itera
         elif word in {"anyOf", "prefixItems"} and len(was) == len(now or ()):
             for one, other in zip(was, now, strict=True):
                 yield from loosened(one, other, path)
+        elif word == "exclusiveMinimum" and new.get("minimum", was) > was:
+            continue
         elif not _allows_no_more(word, was, now):
             yield f"{path} {word} was {was} and is {now}"
 
