@@ -116,7 +116,8 @@ def ensure_offsets_topic(
         group: any group that the daemon may describe; it need not exist, and is not created.
 
     Raises:
-        ClusterUnavailableError: no answer in time, or no right to describe the group or the topic.
+        NotShownError: no right to describe the topic.
+        ClusterUnavailableError: no answer in time, or no right to describe the group.
     """
     # A consumer, though nothing is consumed: librdkafka's admin requests to a group's coordinator
     # end the whole process by a failed assertion when the coordinator moves meanwhile (its issue
@@ -132,9 +133,8 @@ def ensure_offsets_topic(
                     OFFSETS_TOPIC
                 )
                 if found is None or not found.partitions:
-                    raise NotYetError(
-                        f"{OFFSETS_TOPIC} does not exist, or this user may not describe it"
-                    )
+                    # Its partitions' leaders are the coordinators, and one has answered.
+                    raise NotShownError(f"this user lacks DESCRIBE on topic {OFFSETS_TOPIC}")
     finally:
         consumer.close()
     return len(found.partitions)
@@ -142,6 +142,10 @@ def ensure_offsets_topic(
 
 class NotYetError(ClusterUnavailableError):
     """A topic or a coordinator is not there yet: worth a retry until the timeout."""
+
+
+class NotShownError(NotYetError):
+    """The brokers show no such topic, though what they answered shows that it exists."""
 
 
 def _retrying(timeout: float) -> Retrying:

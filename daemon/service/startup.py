@@ -275,6 +275,9 @@ def _with_source_of_commits(settings: Settings) -> Settings:
     """Return the settings with `auto` decided: polling where `__consumer_offsets` is hidden.
 
     A pipeline elsewhere cannot know what was decided here, and takes `auto` for `topic`.
+
+    Raises:
+        ClusterUnavailableError: no answer in time; that says nothing about rights.
     """
     if settings.commits.source != "auto" or settings.pipeline.run != "child":
         return settings
@@ -284,7 +287,7 @@ def _with_source_of_commits(settings: Settings) -> Settings:
         try:
             topic_setup.ensure_offsets_topic(client, settings.topic, f"{settings.prefix}probe")
             readable = may_read(client, OFFSETS_TOPIC, timeout=timeout)
-        except topic_setup.NotYetError:
+        except topic_setup.NotShownError:
             readable = False
     if readable:
         return settings

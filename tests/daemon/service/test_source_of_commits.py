@@ -4,7 +4,7 @@ import pytest
 
 from levelwind.assignors.protocol.topics import OFFSETS_TOPIC
 from levelwind.daemon.config.settings import load
-from levelwind.daemon.errors import ConfigurationError
+from levelwind.daemon.errors import ClusterUnavailableError, ConfigurationError
 from levelwind.daemon.kafka import topic_setup
 from levelwind.daemon.service import startup
 
@@ -15,14 +15,14 @@ POLLED = "levelwind.commits"
 def decide(monkeypatch, log):
     """The topic that commits are read from, by what the brokers say one time after the other."""
 
-    def decide(*said, created=True, **settings):
+    def decide(*said, error=None, **settings):
         answers = list(said)
         monkeypatch.setattr(startup, "log", log)
         monkeypatch.setattr(startup, "may_read", lambda *_, **__: answers.pop(0))
 
         def ensure(*_):
-            if not created:
-                raise topic_setup.NotYetError("no such topic")
+            if error:
+                raise error
 
         monkeypatch.setattr(topic_setup, "ensure_offsets_topic", ensure)
         found = startup._with_source_of_commits(load(overrides=settings))
@@ -49,7 +49,13 @@ def test_on_a_new_cluster_the_topic_is_made_and_then_looked_at(decide):
 
 
 def test_a_topic_that_the_cluster_hides_is_not_read(decide):
-    assert decide(None, created=False) == POLLED
+    assert decide(None, error=topic_setup.NotShownError("lacks DESCRIBE")) == POLLED
+
+
+def test_a_cluster_that_is_too_busy_to_answer_hides_nothing(decide, log):
+    with pytest.raises(ClusterUnavailableError, match="no coordinator"):
+        decide(None, error=topic_setup.NotYetError("no coordinator"))
+    assert log.events == []
 
 
 def test_what_the_settings_say_is_not_asked(decide, log):
