@@ -1,5 +1,10 @@
 """Deletion of a topic, and its creation again under its name: the commits that outlive it.
 
+Polled commits stay until their tombstones. Who asks for commits now and then sees nothing new where
+a group has committed to the new topic the offset that it had committed to the former one, and
+writes no record that could bring the commit back; where the commit is gone, a tombstone follows
+within the interval of polling.
+
 Pure functions of the topic's state.
 """
 
@@ -18,15 +23,21 @@ if TYPE_CHECKING:
     from levelwind.streaming.topic.commit_columns import CommitColumns
 
 
-def recreated(state: TopicState, topic_id: str, at: int) -> TopicState:
-    """The state of the topic that has the name now; `at` is when it was first seen.
+def recreated(state: TopicState, topic_id: str, at: int, *, polled: bool) -> TopicState:
+    """The state of the topic that has the name now.
 
     The former topic is forgotten: its offsets, and the commits that are, or must be, its own. A
     commit without an id is the former topic's unless it came after the last sample of that topic:
     the coordinator takes the commits to a deleted topic back, each with a tombstone, before anybody
     can commit to the new one.
+
+    Args:
+        state: the state of the former topic, or of none.
+        topic_id: the id of the topic.
+        at: when it was first seen.
+        polled: whether the commits are polled.
     """
-    if state.id:
+    if state.id and not polled:
         state = _without_own_commits(state, state.at + 1 if state.at != UNKNOWN else at)
     return replace(
         TopicState.empty(),
@@ -38,8 +49,8 @@ def recreated(state: TopicState, topic_id: str, at: int) -> TopicState:
     )
 
 
-def deleted(state: TopicState, at: int) -> TopicState:
-    """The state after a topic's deletion at a time.
+def deleted(state: TopicState, at: int, *, polled: bool) -> TopicState:
+    """The state after a topic's deletion at a time; `polled`: whether the commits are.
 
     Commits and plans that came later stay, even commits with the id of the deleted topic: the
     observer may only have lost sight of it for a while.
@@ -47,8 +58,10 @@ def deleted(state: TopicState, at: int) -> TopicState:
     uncounted, commits = state.uncounted_commits, state.commits
     return replace(
         TopicState.empty(),
-        commits=commits.take(_of_other_topics(state, commits) | (commits.at > at)),
-        uncounted_commits=uncounted.take(_of_other_topics(state, uncounted) | (uncounted.at > at)),
+        commits=commits.take(_of_other_topics(state, commits) | (commits.at > at) | polled),
+        uncounted_commits=uncounted.take(
+            _of_other_topics(state, uncounted) | (uncounted.at > at) | polled
+        ),
         planned_readers={
             group: since for group, since in state.planned_readers.items() if since > at
         },

@@ -67,6 +67,11 @@ class LagRule:
     commits_topic: str = OFFSETS_TOPIC
     """The topic that commits are read from."""
 
+    @property
+    def polled(self) -> bool:
+        """Whether it holds what was asked from coordinators, rather than what they wrote."""
+        return self.commits_topic != OFFSETS_TOPIC
+
     def at_end(self, groups: Sequence[str]) -> Mask:
         """Whether each of some groups without a commit starts at the end; a row for each."""
         policies = [self.group_resets.get(group, self.reset) for group in groups]

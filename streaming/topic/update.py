@@ -163,7 +163,9 @@ class TopicUpdate:
             else:  # a tombstone: ingest passes nothing else on
                 self._apply_plans(raw.timestamp)
                 self._detach_all(raw.timestamp)
-                self._state = recreation.deleted(self._state, raw.timestamp)
+                self._state = recreation.deleted(
+                    self._state, raw.timestamp, polled=self._rule.polled
+                )
 
     def finish(self) -> tuple[TopicState | None, list[Row], TopicRequests]:
         """The state after the batch, None if it holds nothing to keep, and the rows for groups.
@@ -261,7 +263,7 @@ class TopicUpdate:
             return
         if self._state.id:
             self._detach_all(at)
-        self._state = recreation.recreated(self._state, topic_id, at)
+        self._state = recreation.recreated(self._state, topic_id, at, polled=self._rule.polled)
 
     # -- rows for the groups
 

@@ -318,6 +318,27 @@ def test_a_commit_without_an_id_counts_for_the_topic_of_its_time() -> None:
     assert lag(run(story), "tx")["lag"] == [4]
 
 
+@pytest.mark.parametrize("seen", [False, True])
+def test_a_polled_commit_counts_for_a_topic_made_anew_until_its_tombstone(seen: bool) -> None:
+    """The group may have committed the same to the new topic, and nobody would say so."""
+    story = Story()
+    story.commits(1, "g", "t", {0: 60}, topic_id=None)
+    story.sample(2, "t", [100], topic_id=ID)
+    if seen:
+        story.gone(3, "t")
+    story.sample(4, "t", [70], topic_id=OTHER)
+    gone = Story()
+    gone.forget("g", "t", 0, 5 * SECOND)
+    gone.sample(6, "t", [80], topic_id=OTHER)
+    for batches in ([], range(9)):
+        assert lag(run(story, batches=batches)) is None  # written by a coordinator
+        pipeline = LocalPipeline(lag=LagRule(commits_topic=TOPICS.commits))
+        out = run(story, pipeline, batches=batches)
+        assert lag(out)["committed"] == [60]
+        assert (lag(out)["id"], lag(out)["lag"]) == (name_of(OTHER), [10])
+        assert compacted(out + run(gone, pipeline)) == {}
+
+
 # -- skew
 
 
