@@ -26,7 +26,6 @@ from levelwind.assignors.clients.confluent.ownership_evidence import (
     OwnershipChange,
     OwnershipJournal,
 )
-from levelwind.assignors.clients.confluent.rights import missing_right
 from levelwind.assignors.handover import member_events as ev
 from levelwind.assignors.handover.member_state import Phase
 
@@ -255,18 +254,11 @@ class OwnedPartitions:
                 self._journal.released(partitions)
                 raise
         except KafkaException as error:
-            self._grant_retried(error.args[0], partitions)
+            topics = ", ".join(sorted({topic for topic, _ in partitions}))
+            self._follower.obstacles.grant_retried(error.args[0], topics)
             return None
         self._commits.start(starts, pinned)
         return starts
-
-    def _grant_retried(self, error: Any, partitions: frozenset[Pair]) -> None:
-        topics = ", ".join(sorted({topic for topic, _ in partitions}))
-        right = missing_right(error, topic=topics, group=self._follower.profile.group)
-        if right is None:
-            self._log(logging.WARNING, "member.grant_retried", error=error.str())
-        else:
-            self._follower.obstacles.lacks(right)
 
     def _revoke(self, partitions: frozenset[Pair]) -> None:
         started = boot_seconds()

@@ -48,6 +48,7 @@ class Obstacles:
         self._identity = identity
         interval = min(REMINDER_SECONDS, 5 * heartbeat)
         self._reminders = Reminders(identity, interval, first_after=interval)
+        self._failures = Reminders(identity, interval, first_after=0.0)
         self._asked_at = float("-inf")
 
     def waits(self, event: str, **fields: object) -> None:
@@ -84,18 +85,18 @@ class Obstacles:
             self.lacks(right)
         elif error.code() in SUBSCRIBER_ERRORS:
             hint = stray_hint(self._group)
-            log_event(
-                logging.ERROR,
-                "member.commit_refused",
-                **self._identity(),
-                error=error.str(),
-                hint=hint,
-            )
+            self._failures.log(logging.ERROR, "member.commit_refused", error=error.str(), hint=hint)
             self.look_for_subscribers()
         else:
-            log_event(
-                logging.WARNING, "member.commit_failed", **self._identity(), error=error.str()
-            )
+            self._failures.log(logging.WARNING, "member.commit_failed", error=error.str())
+
+    def grant_retried(self, error: Any, topics: str) -> None:
+        """Log that committed offsets of some topics could not be read, by a `KafkaError`."""
+        right = missing_right(error, topic=topics, group=self._group)
+        if right is None:
+            self._failures.log(logging.WARNING, "member.grant_retried", error=error.str())
+        else:
+            self.lacks(right)
 
     def look_for_subscribers(self) -> None:
         """Ask who subscribes under the group's name; whoever does is logged as an error."""
