@@ -1,5 +1,7 @@
 """Published lag compared with the truth on real brokers: committed offsets and readable records.
 
+Commits come from `__consumer_offsets`, or from the topic that the poller fills meanwhile.
+
 The truth is found without levelwind: a client of the group itself reads the committed offsets, and
 a read_committed consumer reads each partition from its beginning to its end, which shows where its
 records begin and end.
@@ -10,7 +12,7 @@ import random
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
@@ -21,12 +23,16 @@ from confluent_kafka.admin import NewPartitions
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from levelwind.assignors.protocol.topics import OFFSETS_TOPIC
 from levelwind.daemon.observer import observer as observer_module
 from levelwind.daemon.observer.held_commits import HELD_SECONDS
 from levelwind.daemon.observer.last_records import STILL_SAMPLES
 from levelwind.daemon.observer.observer import Observer
 from levelwind.daemon.observer.settings import ObserverSettings
+from levelwind.daemon.polling.commit_poller import CommitPoller, PollFigures
+from levelwind.daemon.polling.commits_topic import CommitsTopic
+from levelwind.daemon.polling.poll_schedule import QUIET_EVERY
+from levelwind.daemon.polling.settings import CommitSettings
+from levelwind.daemon.telemetry.unwritten_records import UnwrittenRecords
 from levelwind.deploy.cluster import Cluster
 from levelwind.streaming.spark import query as pipeline
 from levelwind.streaming.spark.settings import PipelineSettings
@@ -55,6 +61,11 @@ NOT_KNOWN_YET = (
 """Errors of a broker that has not heard of a topic's creation."""
 TICK_SECONDS = 0.1
 """Time between two ticks by the observer's clock: a transaction is seen to stay open."""
+PARTITIONS_OF_COMMITS = 3
+POLLING = CommitSettings(source="poll", interval=0.1, requests_per_second=1000.0, max_cpu_share=1.0)
+BY_BOTH_SOURCES = pytest.mark.parametrize("world", ["topic", "polled"], indirect=True)
+"""For what `make test` runs by polled commits, too: subscriptions, transactions, and what ends.
+`make rare` runs every test that way."""
 
 
 class SilentLog:
@@ -65,12 +76,41 @@ class SilentLog:
 
 
 @dataclass(slots=True)
+class Polling:
+    """Asks the coordinators for commits all the time, and counts the rounds that were answered."""
+
+    lw: Installation
+    rounds: int = 0
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        client = {"bootstrap.servers": self.lw.bootstrap}
+        unwritten, log = UnwrittenRecords(SilentLog()), SilentLog()
+        topic = CommitsTopic(client, self.lw.topics, PARTITIONS_OF_COMMITS, unwritten, log)
+        poller = CommitPoller(client, POLLING, topic, self._count, log)
+        poller.start()
+        yield
+        poller.stop()
+
+    def _count(self, _: PollFigures) -> None:
+        self.rounds += 1
+
+    def await_answers(self) -> None:
+        """Wait until each group was asked for what it has committed now, and by whom."""
+        begun = self.rounds
+        wait_until("rounds of questions", lambda: self.rounds > begun + QUIET_EVERY)
+
+
+@dataclass(slots=True)
 class World:
     """A pipeline, an observer that the test ticks, and clients."""
 
     lw: Installation
     observer: Observer
     query: StreamingQuery
+    commits_topic: str
+    polling: Polling | None
+    """Fills the topic of commits; None: the coordinators do."""
     stem: str
     settled: str
     """A topic for transactions that follow another one, which the observer leaves out."""
@@ -279,6 +319,8 @@ class World:
 
     def await_reading(self) -> None:
         """Wait until the query has done with all that its topics hold now."""
+        if self.polling is not None:
+            self.polling.await_answers()
         topics = self.lw.topics
         reader = self.client("truth", **{"isolation.level": "read_committed"})
         existing = reader.list_topics(timeout=60).topics
@@ -286,7 +328,7 @@ class World:
             (topic, partition): reader.get_watermark_offsets(
                 TopicPartition(topic, partition), timeout=60
             )[1]
-            for topic in (OFFSETS_TOPIC, topics.metadata, topics.assignments, topics.replays)
+            for topic in (self.commits_topic, topics.metadata, topics.assignments, topics.replays)
             for partition in existing[topic].partitions
         }
         reader.close()
@@ -352,31 +394,40 @@ def agree(found: Any, true: Any) -> bool:
     )
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="module", params=["topic", pytest.param("polled", marks=pytest.mark.rare)])
 def world(
-    spark: SparkSession, cluster: Cluster, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest,
+    spark: SparkSession,
+    cluster: Cluster,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[World]:
     lw = Installation(bootstrap=cluster.bootstrap, prefix=f"truth-lw-{now()}.")
+    polling = Polling(lw) if request.param == "polled" else None
+    if polling:
+        compacted = {"cleanup.policy": "compact"}
+        lw.create(lw.topics.commits, PARTITIONS_OF_COMMITS, **compacted)
+    settings = PipelineSettings(
+        bootstrap=lw.bootstrap,
+        checkpoint=tmp_path_factory.mktemp("checkpoint"),
+        prefix=lw.prefix,
+        commits_polled=polling is not None,
+    )
     stem = f"truth-{now()}"
     observer = Observer(
         {"bootstrap.servers": lw.bootstrap},
         lw.topics,
         ObserverSettings(include=(re.escape(stem) + "-.*",), begin_offsets_every=1, timeout=10.0),
         SilentLog(),
-    )
-    settings = PipelineSettings(
-        bootstrap=lw.bootstrap,
-        checkpoint=tmp_path_factory.mktemp("checkpoint"),
-        prefix=lw.prefix,
+        commits_topic=settings.commits_topic,
     )
     query = pipeline.start(spark, settings)
     settled = f"settled-{stem}"
     lw.create(settled)
-    world = World(lw, observer, query, stem, settled)
+    world = World(lw, observer, query, settings.commits_topic, polling, stem, settled)
     clock = SimpleNamespace(
         monotonic=lambda: time.monotonic() + world.observer_ahead, process_time=time.process_time
     )
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, polling.running() if polling else nullcontext():
         patch.setattr(observer_module, "time", clock)
         yield world
     query.stop()
@@ -385,6 +436,7 @@ def world(
         reader.close()
 
 
+@BY_BOTH_SOURCES
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_a_group_that_subscribes(world: World, protocol: str) -> None:
     topic, group = world.topic(protocol, 3, [20, 10, 0]), f"{world.stem}-{protocol}"
@@ -441,6 +493,7 @@ def test_a_consumer_that_assigns_itself(world: World) -> None:
     assert world.await_agreement([group], [topic])[group, topic]["lag"] == [15, 0]
 
 
+@BY_BOTH_SOURCES
 def test_commits_of_transactions_count_once_they_are_committed(world: World) -> None:
     topic, group = world.topic("commits", 1, [20]), f"{world.stem}-commits"
     producer = world.transactional("commits")
@@ -582,6 +635,7 @@ def test_a_commit_beyond_the_end_counts_from_where_its_reader_begins_again(world
     consumer.close()
 
 
+@BY_BOTH_SOURCES
 def test_a_recreated_topic_counts_from_its_own_commits(world: World) -> None:
     topic, group, transactional = (
         world.topic("anew", 1, [20]),
@@ -616,6 +670,7 @@ def test_a_recreated_topic_counts_from_its_own_commits(world: World) -> None:
     )
 
 
+@BY_BOTH_SOURCES
 def test_commits_to_a_recreated_topic_count_before_the_observer_has_seen_it(world: World) -> None:
     topic, group = world.topic("anew-unseen", 1, [20]), f"{world.stem}-anew-unseen"
     producer = world.transactional("anew-unseen")
@@ -647,6 +702,7 @@ def test_more_partitions_show_at_once(world: World) -> None:
     assert (found["lag"], found["unclaimed"]) == ([0, 0, 0], [1, 2])
 
 
+@BY_BOTH_SOURCES
 def test_a_deleted_group_disappears(world: World) -> None:
     topic, group = world.topic("group", 1, [5]), f"{world.stem}-group"
     world.commit(group, topic, {0: 5})
@@ -656,6 +712,7 @@ def test_a_deleted_group_disappears(world: World) -> None:
     assert world.await_agreement([group], [topic]) == {}
 
 
+@BY_BOTH_SOURCES
 def test_an_expired_commit_disappears(world: World) -> None:
     topic, group = world.topic("expires", 2, [5, 5]), f"{world.stem}-expires"
     world.commit(group, topic, {0: 2})
@@ -665,6 +722,7 @@ def test_an_expired_commit_disappears(world: World) -> None:
     assert (found["lag"], found["unclaimed"]) == ([3, 0], [1])
 
 
+@BY_BOTH_SOURCES
 def test_a_commit_of_no_offset_takes_the_former_one_back(world: World) -> None:
     topic, group = world.topic("none", 2, [5, 5]), f"{world.stem}-none"
     world.commit(group, topic, {0: 2, 1: 4})
