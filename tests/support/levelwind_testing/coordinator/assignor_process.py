@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+from base64 import urlsafe_b64encode
 from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
@@ -16,8 +17,10 @@ from levelwind.deploy.java import java
 
 SOURCES = Path(__file__).with_name("java")
 PACKAGE = "levelwind.coordinator"
+RACK_UNIFORM, PLANNED = "rack-uniform", "levelwind"
 SERVED = (
     f"{PACKAGE}.RackUniformAssignor",
+    f"{PACKAGE}.PlannedAssignor",
     # Kafka's own, with the name `uniform`.
     "org.apache.kafka.coordinator.group.assignor.UniformAssignor",
 )
@@ -88,6 +91,11 @@ class AssignorProcess:
                 for member, share in members.items()
             },
         )
+
+
+def topic_id(number: int) -> str:
+    """Id of a topic in the process, as records of topics have it."""
+    return urlsafe_b64encode((1 << 64 | number).to_bytes(16)).rstrip(b"=").decode()
 
 
 def stated(assignor: str, group: Group) -> dict[str, Any]:

@@ -40,7 +40,7 @@ abstract class CautiousAssignor implements ConsumerGroupPartitionAssignor {
 
     private static GroupAssignment answer(Group group, int[] owner, GroupSpec spec) {
         Map<String, MemberAssignment> shares = new HashMap<>();
-        for (String member : group.members) {
+        for (String member : spec.memberIds()) {
             shares.put(member, new Share(new HashMap<>()));
         }
         for (int p = 0; p < owner.length; p++) {

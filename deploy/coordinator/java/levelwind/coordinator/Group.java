@@ -28,8 +28,12 @@ final class Group {
     /** Cells of the table of rack sets and racks; a group that needs more is planned without. */
     private static final int MAX_RACK_CELLS = 4_000_000;
 
+    /** Rack ids of the carriers, which read nothing and are not among the members. */
+    final List<String> carried = new ArrayList<>();
     /** Member ids, ascending. */
     final String[] members;
+    /** Group instance id of each member, or null. */
+    final String[] instances;
     /** Topics with a reader, ascending. */
     final Uuid[] topics;
     /** The partitions of topic t are topicStart[t] to topicStart[t + 1] - 1. */
@@ -60,8 +64,8 @@ final class Group {
     private final List<BitSet> subscribed = new ArrayList<>();
 
     Group(GroupSpec spec, SubscribedTopicDescriber describer) {
-        members = spec.memberIds().toArray(String[]::new);
-        Arrays.sort(members);
+        members = consumers(spec);
+        instances = new String[members.length];
         subscription = new int[members.length];
         String[] rackNames = new String[members.length];
         List<Set<Uuid>> subscriptions = new ArrayList<>();
@@ -71,6 +75,7 @@ final class Group {
         for (int m = 0; m < members.length; m++) {
             var stated = spec.memberSubscription(members[m]);
             rackNames[m] = stated.rackId().filter(rack -> !rack.isEmpty()).orElse(null);
+            instances[m] = stated.instanceId().orElse(null);
             if (alike && m > 0) {
                 continue;
             }
@@ -210,6 +215,19 @@ final class Group {
             }
         }
         return false;
+    }
+
+    private String[] consumers(GroupSpec spec) {
+        List<String> consumers = new ArrayList<>();
+        for (String member : spec.memberIds()) {
+            String rackId = spec.memberSubscription(member).rackId().orElse("");
+            if (CarriedPlan.isCarried(rackId)) {
+                carried.add(rackId);
+            } else {
+                consumers.add(member);
+            }
+        }
+        return consumers.stream().sorted().toArray(String[]::new);
     }
 
     private int[][] readerSets() {

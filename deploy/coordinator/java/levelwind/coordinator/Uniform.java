@@ -24,6 +24,15 @@ final class Uniform {
                 : new MixedSubscriptions(group, held, work).owners();
     }
 
+    /** The last target with its loads, improved by what they leave open. */
+    static int[] relocated(Group group) {
+        int[] owner = group.held.clone();
+        if (owner.length > 0) {
+            transfer(group, owner, group.held, new Work(STEPS));
+        }
+        return owner;
+    }
+
     /** Improve what the loads leave open, in place: locality, then moves. */
     static void transfer(Group group, int[] owner, int[] held, Work work) {
         TransferGraph graph = TransferGraph.of(group);

@@ -19,15 +19,19 @@ import org.apache.kafka.coordinator.group.api.assignor.SubscribedTopicDescriber;
 import org.apache.kafka.coordinator.group.api.assignor.SubscriptionType;
 
 /**
- * Random groups with foreign, torn and missing parts, asked of `rack-uniform`: number and seed.
+ * Random groups with foreign, torn and missing parts and plans, asked of each assignor of the jar:
+ * number and seed.
  *
  * <p>Nothing is thrown. Each partition of a topic that somebody reads has one owner, who reads it.
  * The same group gets the same answer, and a group that has its answer already keeps it. Where a
  * question to the group throws, the last target stays, and nothing where all questions do.
  */
 final class AssignorFuzz implements GroupSpec, SubscribedTopicDescriber {
-    private static final RackUniformAssignor ASSIGNOR = new RackUniformAssignor();
+    private static final List<CautiousAssignor> ASSIGNORS =
+            List.of(new RackUniformAssignor(), new PlannedAssignor());
     private static final int TOPICS = 5;
+
+    private final CautiousAssignor assignor;
 
     private final Map<String, Member> members = new TreeMap<>();
     private final Map<Uuid, Topic> topics = new HashMap<>();
@@ -62,6 +66,7 @@ final class AssignorFuzz implements GroupSpec, SubscribedTopicDescriber {
     }
 
     private AssignorFuzz(Random draw) {
+        assignor = ASSIGNORS.get(draw.nextInt(ASSIGNORS.size()));
         for (int t = 0; t < TOPICS; t++) {
             int size = draw.nextInt(10) == 0 ? -draw.nextInt(3) : draw.nextInt(8);
             List<Set<String>> racks = new ArrayList<>();
@@ -74,9 +79,16 @@ final class AssignorFuzz implements GroupSpec, SubscribedTopicDescriber {
         Set<Uuid> shared = subscription(draw);
         for (int m = draw.nextInt(6); m > 0; m--) {
             String name = draw.nextInt(30) == 0 ? "" : "m" + draw.nextInt(20);
-            members.put(name, new Member(rack(draw), Optional.empty(),
+            members.put(name, new Member(rack(draw),
+                    Optional.of("i" + draw.nextInt(9)).filter(i -> draw.nextInt(3) == 0),
                     equal ? shared : subscription(draw)));
             last.put(name, draw.nextInt(20) == 0 ? null : new Share(held(draw)));
+        }
+        for (String rackId : TornPlans.rackIds(draw)) {
+            String name = "c" + draw.nextInt(20);
+            members.put(name, new Member(Optional.of(rackId), Optional.empty(),
+                    draw.nextInt(3) == 0 ? subscription(draw) : Set.of()));
+            last.put(name, draw.nextInt(5) == 0 ? new Share(held(draw)) : null);
         }
     }
 
@@ -116,7 +128,7 @@ final class AssignorFuzz implements GroupSpec, SubscribedTopicDescriber {
     }
 
     private String wrong() {
-        Map<String, Map<Uuid, Set<Integer>>> shares = shares(ASSIGNOR.assign(this, this));
+        Map<String, Map<Uuid, Set<Integer>>> shares = shares(assignor.assign(this, this));
         if (!shares.keySet().equals(members.keySet())) {
             return "members " + shares.keySet();
         }
@@ -134,6 +146,9 @@ final class AssignorFuzz implements GroupSpec, SubscribedTopicDescriber {
             }
         }
         for (Member member : members.values()) {
+            if (CarriedPlan.isCarried(member.rackId().orElse(""))) {
+                continue;
+            }
             for (Uuid topic : member.subscribedTopicIds()) {
                 Set<Integer> numbers = new HashSet<>();
                 for (int p = 0; p < numPartitions(topic); p++) {
@@ -144,18 +159,18 @@ final class AssignorFuzz implements GroupSpec, SubscribedTopicDescriber {
                 }
             }
         }
-        if (!shares(ASSIGNOR.assign(this, this)).equals(shares)) {
+        if (!shares(assignor.assign(this, this)).equals(shares)) {
             return "another answer to the same group";
         }
         shares.forEach((member, share) -> last.put(member, new Share(share)));
-        Map<String, Map<Uuid, Set<Integer>>> again = shares(ASSIGNOR.assign(this, this));
+        Map<String, Map<Uuid, Set<Integer>>> again = shares(assignor.assign(this, this));
         return again.equals(shares) ? "" : shares + " became " + again;
     }
 
     private String wrongWithFault(Random draw) {
         answers = draw.nextInt(60);
         allThrowThen = draw.nextInt(4) == 0;
-        Map<String, Map<Uuid, Set<Integer>>> shares = shares(ASSIGNOR.assign(this, this));
+        Map<String, Map<Uuid, Set<Integer>>> shares = shares(assignor.assign(this, this));
         if (!thrown) {
             return "";
         }
