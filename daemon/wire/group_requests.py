@@ -45,6 +45,9 @@ GROUP_ID_NOT_FOUND = 69
 GROUP_MAX_SIZE_REACHED = 81
 FENCED_INSTANCE_ID = 82
 
+CLASSIC_MEMBER = 0
+"""Type of a member of a KIP-848 group that speaks the classic protocol."""
+
 CONSUMER = "consumer"
 """Protocol type of groups of consumers."""
 
@@ -96,6 +99,11 @@ class DescribedMember(NamedTuple):
     """Bytes of its subscription in a classic group that is stable; else empty."""
     assignment: bytes = b""
     """Bytes of its assignment in a classic group that is stable; else empty."""
+    target: Mapping[str, tuple[int, ...]] | None = None
+    """Partitions by topic that the coordinator of a KIP-848 group has chosen for it; None in a
+    classic group."""
+    classic: bool = False
+    """Whether it speaks the classic protocol in a KIP-848 group, where the coordinator tells."""
 
 
 class DescribedGroup(NamedTuple):
@@ -114,6 +122,8 @@ class DescribedConsumerGroup(NamedTuple):
 
     error: int
     members: tuple[DescribedMember, ...] = ()
+    assignor: str = ""
+    """The assignor of the coordinator that the group uses."""
 
 
 class JoinResponse(NamedTuple):
@@ -260,13 +270,20 @@ class DescribeGroupRequest:
 
 @dataclass(frozen=True, slots=True)
 class DescribeConsumerGroupRequest:
-    """Question whether a group is one of KIP-848."""
+    """Question whether a group is one of KIP-848, and who is in it."""
 
     KEY: ClassVar = 69
-    VERSION: ClassVar = 0
     FLEXIBLE: ClassVar = True
+    TYPED_VERSION: ClassVar = 1
+    """From this version on, brokers tell by which protocol each member speaks."""
 
     group: str
+    typed: bool = False
+    """Whether to ask for the members' protocols."""
+
+    @property
+    def VERSION(self) -> int:  # noqa: N802 - a constant of other requests
+        return self.TYPED_VERSION if self.typed else 0
 
     def body(self) -> bytes:
         return compact_array([compact_string(self.group)]) + b"\0" + b"\0"
@@ -283,24 +300,31 @@ class DescribeConsumerGroupRequest:
             fields.string(compact=True)
         for _ in ("group epoch", "assignment epoch"):
             fields.int32()
-        fields.string(compact=True)  # assignor
+        assignor = fields.string(compact=True)
         members = fields.array(lambda: self._member(fields), compact=True, min_bytes=16)
-        return DescribedConsumerGroup(error, members)
+        return DescribedConsumerGroup(error, members, assignor)
 
-    @staticmethod
-    def _member(fields: Reader) -> DescribedMember:
+    def _member(self, fields: Reader) -> DescribedMember:
         member_id, instance_id = fields.string(compact=True), fields.nullable_string(compact=True)
         rack = fields.nullable_string(compact=True)
         fields.int32()  # member epoch
         client_id, host = fields.string(compact=True), fields.string(compact=True)
         topics = fields.array(lambda: fields.string(compact=True), compact=True)
         pattern = fields.nullable_string(compact=True)
-        for _ in ("assignment", "target assignment"):
-            fields.array(lambda: _skip_partitions(fields), compact=True, min_bytes=19)
-            fields.tags()
+        _partitions(fields)  # the present assignment
+        target = _partitions(fields)
+        classic = self.typed and fields.int8() == CLASSIC_MEMBER
         fields.tags()
-        known = topics if topics and not pattern else None
-        return DescribedMember(member_id, instance_id, client_id, host, rack or None, known)
+        return DescribedMember(
+            member_id,
+            instance_id,
+            client_id,
+            host,
+            rack or None,
+            topics if topics and not pattern else None,
+            target=target,
+            classic=classic,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -467,12 +491,19 @@ def _subscribed(member: DescribedMember) -> DescribedMember:
     return member._replace(rack=subscription.rack or None, topics=tuple(subscription.topics))
 
 
-def _skip_partitions(fields: Reader) -> None:
-    """Pass over the partitions of one topic, in Kafka's flexible encoding."""
-    fields.uuid()
-    fields.string(compact=True)
-    fields.array(fields.int32, compact=True, min_bytes=4)
+def _partitions(fields: Reader) -> dict[str, tuple[int, ...]]:
+    """An assignment in Kafka's flexible encoding, by the topics' names."""
+
+    def topic() -> tuple[str, tuple[int, ...]]:
+        fields.uuid()
+        name = fields.string(compact=True)
+        partitions = fields.array(fields.int32, compact=True, min_bytes=4)
+        fields.tags()
+        return name, partitions
+
+    found = dict(fields.array(topic, compact=True, min_bytes=19))
     fields.tags()
+    return found
 
 
 def _membership(request: SyncRequest | HeartbeatRequest) -> bytes:

@@ -12,6 +12,8 @@ plan of which all parts are there. Source: `CarriedPlan` in deploy/coordinator.
 
 from __future__ import annotations
 
+import binascii
+import re
 import zlib
 from base64 import b64decode, urlsafe_b64encode
 from typing import TYPE_CHECKING
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 
     from levelwind.assignors.protocol.partition_ranges import Partitions
 
+MARK = "levelwind-plan/"
+"""Beginning of a carrier's rack id, whatever the version."""
 MOST_CHARACTERS = 32_767
 """Length of the longest rack id that a broker takes."""
 MOST_PARTS = 64
@@ -31,7 +35,8 @@ MOST_PARTS = 64
 MOST_BYTES = 4 << 20
 """The most bytes of a plan, unpacked, that the assignor reads."""
 TOPIC_ID_BYTES = 16
-_LONGEST_HEAD = len(f"levelwind-plan/1:{10**18}.{10**18}:63/64:{0:08x}:")
+_EPOCH = re.compile(rf"{MARK}1:(\d{{1,18}})\.(\d{{1,18}}):")
+_LONGEST_HEAD = len(f"{MARK}1:{10**18}.{10**18}:63/64:{0:08x}:")
 
 
 def rack_ids(
@@ -63,11 +68,17 @@ def rack_ids(
             f" assignor reads: {MOST_BYTES} bytes in {MOST_PARTS}"
         )
     planner_epoch, group_epoch = epoch
-    head = f"levelwind-plan/1:{planner_epoch}.{group_epoch}"
+    head = f"{MARK}1:{planner_epoch}.{group_epoch}"
     checksum = f"{zlib.crc32(plan):08x}"
     return tuple(
         f"{head}:{number}/{len(bodies)}:{checksum}:{body}" for number, body in enumerate(bodies)
     )
+
+
+def epoch_of(rack_id: str) -> tuple[int, int] | None:
+    """Planner epoch and group epoch of the plan that a rack id carries a part of; None without."""
+    found = _EPOCH.match(rack_id)
+    return None if found is None else (int(found[1]), int(found[2]))
 
 
 def _plan(assignments: Mapping[str, Partitions], topic_ids: Mapping[str, str]) -> bytes:
@@ -88,7 +99,10 @@ def _plan(assignments: Mapping[str, Partitions], topic_ids: Mapping[str, str]) -
 
 
 def _topic_id(text: str) -> bytes:
-    raw = b64decode(text + "==", b"-_")
+    try:
+        raw = b64decode(text + "==", b"-_")
+    except binascii.Error:
+        raw = b""
     if len(raw) != TOPIC_ID_BYTES:
         raise WireError(f"{text!r} is no id of a topic")
     return raw

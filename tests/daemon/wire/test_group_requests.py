@@ -20,6 +20,7 @@ from levelwind.assignors.protocol.kafka.types import (
 )
 from levelwind.assignors.protocol.partition_ranges import WireError
 from levelwind.daemon.wire import group_requests as kafka
+from levelwind.daemon.wire.consumer_heartbeat import ConsumerHeartbeatRequest
 
 REQUESTS = [
     kafka.ApiVersionsRequest(),
@@ -33,6 +34,8 @@ REQUESTS = [
     kafka.HeartbeatRequest("g", 3, "p", "static"),
     kafka.LeaveRequest("g", "p"),
     kafka.LeaveRequest("g", "", "static"),
+    ConsumerHeartbeatRequest(group="g", member_id="m", epoch=0, rack_id="r", topics=("t",)),
+    ConsumerHeartbeatRequest(group="g", member_id="m", epoch=3),
 ]
 
 
@@ -47,6 +50,17 @@ def test_a_request_has_its_length_and_its_header():
         "00000019 000c 0003 00000007 0002 6d65"  # length, key, version, correlation, client
         "0001 67 00000003 0001 70 0001 73"  # group, generation, member, instance
     )
+
+
+def test_a_member_of_kip_848_says_everything_when_it_joins_and_then_what_changes():
+    joining = ConsumerHeartbeatRequest(
+        group="g", member_id="m", epoch=0, rack_id="r", topics=("t",), assignor="a"
+    )
+    assert joining.body() == bytes.fromhex(
+        "0267 026d 00000000 00 0272 0000afc8 02 0274 00 0261 01 00"
+    )
+    beating = ConsumerHeartbeatRequest(group="g", member_id="m", epoch=3)
+    assert beating.body() == bytes.fromhex("0267 026d 00000003 00 00 ffffffff 00 00 00 00 00")
 
 
 def test_a_join_is_written_as_its_version_says():
@@ -97,7 +111,7 @@ def test_a_member_of_a_classic_group_has_the_rack_and_the_topics_of_its_subscrip
 @pytest.mark.parametrize("raw", [None, b"", b"\0\3\0\0"])
 def test_a_torn_subscription_leaves_the_member_and_its_rack_unknown(raw):
     found = described("consumer", raw)
-    assert found == ("m-1", None, "app", "/10.0.0.1", None, None, raw or b"", b"")
+    assert found[:8] == ("m-1", None, "app", "/10.0.0.1", None, None, raw or b"", b"")
 
 
 @pytest.mark.parametrize("assignment", [None, b"", b"bytes"])
@@ -123,11 +137,17 @@ def compact(text):
 def test_a_member_of_kip_848_has_its_rack_and_the_topics_that_it_names(rack, pattern, expected):
     member = compact("m-1") + compact(None) + compact(rack) + int32(3) + compact("app")
     member += compact("/10.0.0.1") + b"\2" + compact("orders") + compact(pattern)
-    member += b"\1\0" + b"\1\0" + b"\0"  # assignment, target assignment, tags
+    orders = b"\2" + bytes(16) + compact("orders") + b"\3" + int32(0) + int32(4) + b"\0"
+    member += b"\1\0" + orders + b"\0" + b"\0"  # assignment, target assignment, tags
     group = int16(0) + compact(None) + compact("g") + compact("Stable") + int32(1) + int32(1)
     raw = int32(0) + b"\2" + group + compact("uniform") + b"\2" + member
     (found,) = kafka.DescribeConsumerGroupRequest("g").read(Reader(raw)).members
     assert (found.rack, found.topics) == expected
+    assert (found.target, found.classic) == ({"orders": (0, 4)}, False)
+    typed = kafka.DescribeConsumerGroupRequest("g", typed=True)
+    raw = raw[:-1] + b"\0" + raw[-1:]
+    assert (typed.VERSION, typed.read(Reader(raw)).members[0].classic) == (1, True)
+    assert typed.read(Reader(raw)).assignor == "uniform"
 
 
 @pytest.mark.parametrize("request_", REQUESTS, ids=lambda each: type(each).__name__)

@@ -250,5 +250,9 @@ def test_a_plan_of_a_hundred_thousand_partitions_fits_into_a_few_rack_ids():
     assert len(rack_ids(EPOCH, plan, topic_ids)) <= MOST_PARTS / 8
     with pytest.raises(WireError, match=f"in {MOST_PARTS}"):
         rack_ids(EPOCH, plan, topic_ids, characters=1000)
+
+
+@pytest.mark.parametrize("text", ["t0", "A" * 17, ""])
+def test_what_is_no_topic_id_is_an_error(text):
     with pytest.raises(WireError, match="no id"):
-        rack_ids(EPOCH, {"a": {"t0": (0,)}}, {"t0": "t0"})
+        rack_ids(EPOCH, {"a": {"t0": (0,)}}, {"t0": text})
