@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from levelwind.assignors.protocol.kafka.carried_plan import MARK
 from levelwind.assignors.protocol.partition_ranges import WireError
 from levelwind.daemon.console import echo
 from levelwind.daemon.errors import LevelwindError
@@ -85,7 +86,7 @@ async def _describe(
 
 
 async def members_of(connection: BrokerConnection, group: str) -> tuple[DescribedMember, ...]:
-    """Return the members of a group as its coordinator describes them.
+    """Return the members of a group as its coordinator describes them, without carriers of plans.
 
     Raises:
         ConnectionFailedError: the coordinator refuses, or the connection ended.
@@ -93,10 +94,10 @@ async def members_of(connection: BrokerConnection, group: str) -> tuple[Describe
     if DescribeConsumerGroupRequest.KEY in connection.versions:
         newer = await connection.ask(DescribeConsumerGroupRequest(group))
         if newer.error == NO_ERROR:
-            members: tuple[DescribedMember, ...] = newer.members
-            return members
+            found: tuple[DescribedMember, ...] = newer.members
+            return tuple(member for member in found if not (member.rack or "").startswith(MARK))
     classic = await connection.ask(DescribeGroupRequest(group))
     if classic.error != NO_ERROR:
         raise ConnectionFailedError(f"the coordinator answers with error {classic.error}")
-    found: tuple[DescribedMember, ...] = classic.members
-    return found
+    members: tuple[DescribedMember, ...] = classic.members
+    return members

@@ -35,8 +35,8 @@ from levelwind.daemon.wire.broker_connection import (
     find_coordinator,
     open_connection,
 )
+from levelwind.daemon.wire.consumer_heartbeat import LEAVING, ConsumerHeartbeatRequest
 from levelwind.daemon.wire.group_requests import (
-    DescribeConsumerGroupRequest,
     JoinRequest,
     LeaveRequest,
     SyncRequest,
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from levelwind.daemon.proxy.settings import ProxySettings
     from levelwind.daemon.wire.broker_connection import BrokerConnection
     from levelwind.daemon.wire.client_security import ClientSecurity
+    from levelwind.daemon.wire.group_requests import Request
 
 CLIENT_ID = "levelwind-proxy"
 """Client id of the proxy."""
@@ -148,8 +149,8 @@ class GroupLink:
             case Send(request=request):
                 if self._connection is not None:
                     self._connection.send(request, self._on_response)
-            case Depart(member_id=member_id):
-                self._depart(member_id)
+            case Depart():
+                self._depart(effect)
             case ProxyLog(event=event, fields=fields):
                 getattr(self._around.log, level_of(event))(event, **fields)
 
@@ -173,8 +174,7 @@ class GroupLink:
             return
         connection.on_lost = partial(self._on_lost, connection)
         self._connection = connection
-        known = DescribeConsumerGroupRequest.KEY in connection.versions
-        self.handle(Connected(describes_consumer_groups=known))
+        self.handle(Connected(connection.versions))
 
     def _on_lost(self, connection: BrokerConnection, reason: str) -> None:
         if connection is self._connection:
@@ -183,8 +183,8 @@ class GroupLink:
 
     # Leaving.
 
-    def _depart(self, member_id: str) -> None:
-        """Close the connection, after a farewell if a member id is given.
+    def _depart(self, departure: Depart) -> None:
+        """Close the connection, after a farewell of each member that leaves.
 
         A broker handles the requests of a connection one after the other, so a farewell behind a
         join that waits for other members would come too late: it takes another connection.
@@ -195,14 +195,25 @@ class GroupLink:
         self._opening = None
         if connection is not None:
             connection.on_lost = lambda _: None
-        if member_id:
-            self._spawn(self._bid_farewell(connection, member_id))
+        if farewells := self._farewells(departure):
+            self._spawn(self._bid_farewell(connection, farewells))
         elif connection is not None:
             connection.close()
 
-    async def _bid_farewell(self, connection: BrokerConnection | None, member_id: str) -> None:
+    def _farewells(self, departure: Depart) -> list[Request]:
+        group = self._state.group
+        farewells: list[Request] = [
+            ConsumerHeartbeatRequest(group=group, member_id=carrier, epoch=LEAVING)
+            for carrier in departure.carriers
+        ]
+        if departure.member_id:
+            farewells.append(LeaveRequest(group, departure.member_id, self._around.instance_id))
+        return farewells
+
+    async def _bid_farewell(
+        self, connection: BrokerConnection | None, farewells: list[Request]
+    ) -> None:
         around = self._around
-        request = LeaveRequest(self._state.group, member_id, around.instance_id)
         try:
             async with asyncio.timeout(FAREWELL_SECONDS):
                 if connection is None or _waits_for_members(connection):
@@ -213,7 +224,8 @@ class GroupLink:
                     connection = await open_connection(
                         *self._coordinator, around.security, CLIENT_ID
                     )
-                await connection.ask(request)
+                for request in farewells:
+                    await connection.ask(request)
         except (ConnectionFailedError, TimeoutError) as error:
             around.log.warning(
                 "proxy.left_silently", group=self._state.group, error=str(error) or "no answer"

@@ -34,11 +34,9 @@ from levelwind.daemon.proxy.proxy_state import (
 )
 from levelwind.daemon.proxy.succession import MOST_DRAWS, order_of
 from levelwind.daemon.proxy.way_out import (
-    KIP_848,
     desert,
     on_broker_error,
     on_disconnected,
-    refuse,
     retreat,
 )
 from levelwind.daemon.wire import group_requests as kafka
@@ -129,7 +127,8 @@ def on_joined(
         draws=state.draws if joined.generation == state.generation else 0,
     )
     if not joined.leader:
-        return refuse(member, *KIP_848, now, context)
+        # The group has gone over to KIP-848 meanwhile, whose coordinator lets nobody lead.
+        return desert(member, now, context)
     if joined.leader != joined.member_id:
         following = replace(member, phase=ProxyPhase.SYNCING, led=None)
         if member.draws and _may_draw(member):

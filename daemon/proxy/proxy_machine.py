@@ -1,6 +1,7 @@
 """The proxy in one group: `step(state, event, now, context)` gives state and effects. Pure.
 
     AWAY -> CONNECTING -> DESCRIBING -> JOINING -> SYNCING -> STABLE -> JOINING -> ...
+                          DESCRIBING -> CARRYING, in a KIP-848 group
 
 A proxy that the coordinator does not name as the leader goes from SYNCING to STABLE by way of
 SURVEYING.
@@ -17,6 +18,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from levelwind.daemon.proxy import carrying
 from levelwind.daemon.proxy.dictation import PROTOCOLS
 from levelwind.daemon.proxy.membership import (
     ANSWER_SECONDS,
@@ -45,7 +47,6 @@ from levelwind.daemon.proxy.proxy_state import (
     Woken,
 )
 from levelwind.daemon.proxy.way_out import (
-    KIP_848,
     end,
     on_broker_error,
     on_disconnected,
@@ -54,6 +55,7 @@ from levelwind.daemon.proxy.way_out import (
     retreat,
 )
 from levelwind.daemon.wire import group_requests as kafka
+from levelwind.daemon.wire.consumer_heartbeat import ConsumerHeartbeatResponse
 
 if TYPE_CHECKING:
     from levelwind.daemon.proxy.proxy_state import ProxyContext, ProxyEvent, ProxyState
@@ -76,8 +78,8 @@ def step(state: ProxyState, event: ProxyEvent, now: float, context: ProxyContext
             return _on_plan(replace(state, plan=plan), now, context)
         case Woken():
             return _on_woken(state, now, context) if now >= state.wake_at else (state, [])
-        case Connected(describes_consumer_groups=known):
-            return _on_connected(replace(state, describes_consumer_groups=known), now, context)
+        case Connected(versions=versions):
+            return _on_connected(replace(state, versions=versions), now, context)
         case Disconnected(reason=reason):
             return on_disconnected(state, reason, now, context)
         case Answered(response=response):
@@ -89,6 +91,8 @@ def _on_plan(state: ProxyState, now: float, context: ProxyContext) -> Step:
         return (state, []) if state.plan is None else (replace(state, wake_at=now), [])
     if state.phase is ProxyPhase.STABLE and is_news(state):
         return join(state, context)
+    if state.phase is ProxyPhase.CARRYING:
+        return carrying.on_plan(state, now, context)
     return state, []
 
 
@@ -102,6 +106,8 @@ def _on_woken(state: ProxyState, now: float, context: ProxyContext) -> Step:
             return _describe(state, now)
         case ProxyPhase.STABLE:
             return beat(state, now, context)
+        case ProxyPhase.CARRYING:
+            return carrying.beat(state, now, context)
         case _:
             return on_disconnected(state, "the coordinator did not answer in time", now, context)
 
@@ -116,7 +122,10 @@ def _on_connected(state: ProxyState, now: float, context: ProxyContext) -> Step:
 
 
 def _on_answer(
-    state: ProxyState, response: kafka.GroupResponse, now: float, context: ProxyContext
+    state: ProxyState,
+    response: kafka.GroupResponse | ConsumerHeartbeatResponse,
+    now: float,
+    context: ProxyContext,
 ) -> Step:
     """Take in an answer that the phase awaits; any other is late, and no longer of concern."""
     match response:
@@ -124,10 +133,14 @@ def _on_answer(
             return _on_described(replace(state, answer_until=NEVER), response, now, context)
         case kafka.DescribedGroup() if state.phase is ProxyPhase.SURVEYING:
             return on_surveyed(state, response, now, context)
-        case kafka.DescribedConsumerGroup(error=error) if state.phase is ProxyPhase.DESCRIBING:
+        case kafka.DescribedConsumerGroup() if state.phase is ProxyPhase.DESCRIBING:
             return _on_described_consumer_group(
-                replace(state, answer_until=NEVER), error, now, context
+                replace(state, answer_until=NEVER), response, now, context
             )
+        case kafka.DescribedConsumerGroup() if state.phase is ProxyPhase.CARRYING:
+            return carrying.on_described(state, response, now, context)
+        case ConsumerHeartbeatResponse() if state.phase is ProxyPhase.CARRYING:
+            return carrying.on_heartbeat(state, response, now, context)
         case kafka.HeartbeatResponse(error=error) if state.phase in {
             ProxyPhase.RESUMING,
             ProxyPhase.STABLE,
@@ -160,8 +173,8 @@ def _on_described(
     match described.state:
         case "Stable":
             return _on_stable_group(state, described, now, context)
-        case "Dead" if state.describes_consumer_groups:
-            return state, [Send(kafka.DescribeConsumerGroupRequest(state.group))]
+        case "Dead" if kafka.DescribeConsumerGroupRequest.KEY in state.versions:
+            return state, [Send(carrying.describe(state))]
         case "Dead" | "Empty":
             return _await_members(state, now, context), []
         case _:
@@ -186,15 +199,18 @@ def _on_stable_group(
 
 
 def _on_described_consumer_group(
-    state: ProxyState, error: int, now: float, context: ProxyContext
+    state: ProxyState,
+    described: kafka.DescribedConsumerGroup,
+    now: float,
+    context: ProxyContext,
 ) -> Step:
-    match error:
-        case kafka.NO_ERROR:
-            return refuse(state, *KIP_848, now, context)
-        case kafka.GROUP_ID_NOT_FOUND:
+    match described.error:
+        case kafka.NO_ERROR if described.members:
+            return carrying.begin(state, described, now, context)
+        case kafka.NO_ERROR | kafka.GROUP_ID_NOT_FOUND:
             return _await_members(state, now, context), []
         case _:
-            return on_broker_error(state, error, now, context)
+            return on_broker_error(state, described.error, now, context)
 
 
 def _await_members(state: ProxyState, now: float, context: ProxyContext) -> ProxyState:

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from levelwind.assignors.protocol.partition_ranges import Partitions
     from levelwind.assignors.protocol.records import TopicRecord
     from levelwind.daemon.proxy.settings import ProxySettings
+    from levelwind.daemon.wire.consumer_heartbeat import (
+        ConsumerHeartbeatRequest,
+        ConsumerHeartbeatResponse,
+    )
     from levelwind.daemon.wire.group_requests import GroupRequest, GroupResponse
 
 NEVER = math.inf
@@ -38,6 +42,9 @@ class ProxyPhase(StrEnum):
     the proxy asks who is in the group."""
     STABLE = "stable"
     """Member of the current generation."""
+    CARRYING = "carrying"
+    """In a KIP-848 group, whose coordinator assigns: its members carry the plan in their rack
+    ids."""
     ENDED = "ended"
 
 
@@ -77,6 +84,17 @@ class LedMember(NamedTuple):
     """Partitions that it was given, with those that are withheld for a round."""
 
 
+@dataclass(frozen=True, slots=True)
+class Carrier:
+    """Member of a KIP-848 group that carries a part of the plan, and reads nothing."""
+
+    member_id: str
+    """The same in every daemon of an installation."""
+    epoch: int
+    """The member's, by the last answer; `JOINING` before the first one."""
+    awaits_answer: bool = False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProxyState:
     """All that the proxy knows of one group."""
@@ -108,6 +126,11 @@ class ProxyState:
     answer_until: float = NEVER
     """Time by which the question that is under way must be answered; `NEVER` without any."""
 
+    carriers: tuple[Carrier, ...] = ()
+    """The proxy's members of a KIP-848 group."""
+    brisk_until: float = -math.inf
+    """Time until which the carriers' heartbeats come fast, since a plan is to take effect."""
+
     # The last dictation.
     shares: Mapping[str, Partitions] = field(default_factory=dict)
     """Partitions by the members' names."""
@@ -126,13 +149,18 @@ class ProxyState:
     """Times in a row that the proxy left since something was unexpected."""
     lost_connections: int = 0
     """Connections in a row that were lost or could not be opened."""
-    describes_consumer_groups: bool = False
-    """Whether the coordinator can say that a group is one of KIP-848."""
+    versions: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+    """Oldest and newest version of the requests that the coordinator takes, by key."""
 
     @property
     def leads(self) -> bool:
-        """Whether the proxy leads the group in `generation`."""
+        """Whether the proxy leads the group in `generation`, or the group goes by its plan."""
         return self.led is not None
+
+    @property
+    def farewell(self) -> Depart:
+        """The effect that leaves the group by each membership."""
+        return Depart(self.member_id, tuple(carrier.member_id for carrier in self.carriers))
 
 
 # Events.
@@ -147,8 +175,8 @@ class Woken:
 class Connected:
     """A connection to the group's coordinator is open."""
 
-    describes_consumer_groups: bool
-    """Whether the coordinator can say that a group is one of KIP-848."""
+    versions: Mapping[int, tuple[int, int]]
+    """Oldest and newest version of the requests that the coordinator takes, by key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +190,7 @@ class Disconnected:
 class Answered:
     """The coordinator answered a request."""
 
-    response: GroupResponse
+    response: GroupResponse | ConsumerHeartbeatResponse
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +227,7 @@ class Connect:
 class Send:
     """Send a request; `Answered` follows, or `Disconnected`."""
 
-    request: GroupRequest
+    request: GroupRequest | ConsumerHeartbeatRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,6 +236,8 @@ class Depart:
 
     member_id: str
     """Empty where the membership is to outlive the connection, or is none."""
+    carriers: tuple[str, ...] = ()
+    """Member ids of the carriers that leave, too."""
 
 
 class ProxyLog(NamedTuple):

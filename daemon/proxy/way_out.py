@@ -14,6 +14,10 @@ from typing import TYPE_CHECKING, TypeAlias
 from levelwind.daemon.proxy.dictation import PROTOCOLS
 from levelwind.daemon.proxy.proxy_state import NEVER, Depart, ProxyLog, ProxyPhase, Standing
 from levelwind.daemon.wire import group_requests as kafka
+from levelwind.daemon.wire.consumer_heartbeat import (
+    FENCED_MEMBER_EPOCH,
+    TOPIC_AUTHORIZATION_FAILED,
+)
 
 if TYPE_CHECKING:
     from levelwind.daemon.proxy.proxy_state import ProxyContext, ProxyEffect, ProxyState
@@ -33,20 +37,19 @@ ELSEWHERE = frozenset(
 )
 """Errors of a broker that does not coordinate the group, or not yet."""
 
+FENCED = frozenset({kafka.FENCED_INSTANCE_ID, FENCED_MEMBER_EPOCH})
+"""Errors of a member whose membership another daemon has taken over."""
+
 ACTIONS = {
     kafka.GROUP_AUTHORIZATION_FAILED: "grant the daemon's user the right to read the group",
+    TOPIC_AUTHORIZATION_FAILED: "grant the daemon's user all that `levelwind acls` prints: also for"
+    " topics that do not exist",
     kafka.INVALID_SESSION_TIMEOUT: "set proxy.session_timeout within the brokers'"
     " group.min.session.timeout.ms and group.max.session.timeout.ms",
     kafka.GROUP_MAX_SIZE_REACHED: "raise the brokers' group.max.size by one",
     kafka.INCONSISTENT_GROUP_PROTOCOL: f"let the members offer one of {', '.join(PROTOCOLS)}",
 }
 """What to do about errors of a broker."""
-
-KIP_848 = (
-    "it is a group of the protocol of KIP-848, whose coordinator assigns by itself",
-    "set group.protocol=classic for its members, or end the mode proxy",
-)
-"""Reason and action for a group that no member leads."""
 
 
 def end(state: ProxyState) -> Step:
@@ -73,6 +76,7 @@ def outside(
         joined_at=NEVER,
         rejoin_at=NEVER,
         withheld_rounds=0,
+        carriers=(),
     )
 
 
@@ -80,7 +84,7 @@ def desert(state: ProxyState, now: float, context: ProxyContext) -> Step:
     """Leave a group in which nobody else reads: it is to be empty, for those who reset offsets."""
     wake_at = now + context.settings.retry
     away = outside(state, ProxyPhase.AWAY, Standing.WAITS_FOR_MEMBERS, wake_at)
-    return away, [Depart(state.member_id)]
+    return away, [state.farewell]
 
 
 def retreat(state: ProxyState, reason: str, action: str, now: float, context: ProxyContext) -> Step:
@@ -92,7 +96,7 @@ def retreat(state: ProxyState, reason: str, action: str, now: float, context: Pr
     away = outside(state, ProxyPhase.AWAY, Standing.BACKS_OFF, now + pause, reason)
     fields = {"group": state.group, "reason": reason, "action": action, "retry_in": pause}
     return replace(away, failures=failures), [
-        Depart(state.member_id),
+        state.farewell,
         ProxyLog("proxy.left", fields),
     ]
 
@@ -102,7 +106,7 @@ def refuse(state: ProxyState, reason: str, action: str, now: float, context: Pro
     pause = context.settings.retry_max
     away = outside(state, ProxyPhase.AWAY, Standing.REFUSED, now + pause, reason)
     fields = {"group": state.group, "reason": reason, "action": action, "retry_in": pause}
-    return away, [Depart(state.member_id), ProxyLog("proxy.refused", fields)]
+    return away, [state.farewell, ProxyLog("proxy.refused", fields)]
 
 
 def yield_up(state: ProxyState, now: float, context: ProxyContext) -> Step:
@@ -122,7 +126,7 @@ def on_broker_error(state: ProxyState, error: int, now: float, context: ProxyCon
     """Find another coordinator, or leave."""
     if error in ELSEWHERE:
         return on_disconnected(state, "the broker does not coordinate the group", now, context)
-    if error == kafka.FENCED_INSTANCE_ID:
+    if error in FENCED:
         return yield_up(state, now, context)
     if error == kafka.UNKNOWN_MEMBER_ID:
         return retreat(
@@ -145,7 +149,8 @@ def on_disconnected(state: ProxyState, reason: str, now: float, context: ProxyCo
     if state.phase is ProxyPhase.AWAY:
         return state, []
     lost = state.lost_connections
-    longest = context.settings.heartbeat if state.generation >= 0 else RECONNECT_MAX_SECONDS
+    is_member = state.generation >= 0 or state.carriers
+    longest = context.settings.heartbeat if is_member else RECONNECT_MAX_SECONDS
     pause = min(RECONNECT_SECONDS * 2 ** min(lost - 1, MOST_DOUBLINGS), longest) if lost else 0.0
     again = replace(
         state,

@@ -935,6 +935,14 @@ VOCABULARY: tuple[EventSpec, ...] = (
         "local strategy `local`, and `withheld` wait until another member has given them up.",
     ),
     _event(
+        "proxy.carried",
+        "info",
+        "group plan carriers characters",
+        "The leader proxy told a KIP-848 group's coordinator the plan, by the rack ids of so many "
+        "carriers. Where `levelwind` is the group's assignor, the members get it with their next "
+        "heartbeats.",
+    ),
+    _event(
         "proxy.disconnected",
         "warning",
         "group error retry_in",
@@ -967,8 +975,9 @@ VOCABULARY: tuple[EventSpec, ...] = (
         "proxy.refused",
         "warning",
         "group reason action retry_in",
-        "The group is none that a member can lead, or not by a protocol that the leader proxy "
-        "knows: it stays out, and looks again after `retry_in` seconds.",
+        "The group is none that can be led: by a protocol that the leader proxy does not know, or "
+        "of KIP-848 without the assignor `levelwind`. It stays out, and looks again after "
+        "`retry_in` seconds.",
     ),
     _event(
         "proxy.failed",

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from levelwind.assignors.protocol.kafka.carried_plan import MARK
 from levelwind.assignors.protocol.kafka.types import Reader
 from levelwind.streaming.decoding import classic_group, consumer_group
 from levelwind.streaming.decoding.consumer_group import (
@@ -44,7 +45,10 @@ def owners_of(state: GroupState) -> tuple[Owner, ...]:
 
 
 def _consumer_owners(state: GroupState) -> tuple[Owner, ...]:
-    """Members of a KIP-848 group, with their partitions of those topics whose names are known."""
+    """Members of a KIP-848 group, with their partitions of those topics whose names are known.
+
+    A carrier does no work: as an owner it would count as spare capacity.
+    """
     if not state.consumer_members:
         return ()
     names = {topic_id: topic for topic, topic_id in state.topic_ids.items()}
@@ -61,6 +65,7 @@ def _consumer_owners(state: GroupState) -> tuple[Owner, ...]:
             topics=_subscription(member, state.regex_topics),
         )
         for member_id, member in sorted(state.consumer_members.items())
+        if member.rack != MARK
     )
 
 
@@ -177,12 +182,13 @@ def _with_members(state: GroupState, raw: Raw) -> GroupState:
     member = state.consumer_members.get(member_id, ConsumerMember())
     members = dict(state.consumer_members)
     if isinstance(value, MemberMetadata):
+        carries = (value.rack or "").startswith(MARK)
         members[member_id] = replace(
             member,
             has_metadata=True,
             instance_id=value.instance_id,
-            rack=value.rack,
-            topics=value.topics,
+            rack=MARK if carries else value.rack,  # else the plan would be kept with the state
+            topics=() if carries else value.topics,
             regex=value.regex,
         )
     elif isinstance(value, ResolvedRegex):

@@ -8,15 +8,21 @@ Three real brokers and unmodified confluent-kafka consumers. First one group of 
 which the proxy leads: each plan moves partitions of every member, and it has reached the group when
 the last member got its new assignment. Then many groups of one member each, which the proxy leads
 or waits to lead, and nothing happens: printed is the CPU that the proxy's thread takes.
+
+With `--protocol consumer` the groups are of KIP-848 and the brokers have levelwind's jar; the
+members of the many groups are then bare heartbeats, in another thread.
 """
 
 import argparse
+import asyncio
 import sys
+import tempfile
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from levelwind.deploy.cluster import Cluster
@@ -25,11 +31,24 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
 from levelwind.assignors.clients.classic.published_plan import PlanEpoch, PublishedPlan
 from levelwind.assignors.protocol.records import TopicRecord
+from levelwind.daemon.proxy.carrying import MOST_BRISK_SECONDS
 from levelwind.daemon.proxy.leader_proxy import LeaderProxy
 from levelwind.daemon.proxy.settings import ProxySettings
+from levelwind.daemon.wire.broker_connection import (
+    ConnectionFailedError,
+    addresses,
+    find_coordinator,
+    open_connection,
+)
+from levelwind.daemon.wire.client_security import ClientSecurity
+from levelwind.daemon.wire.consumer_heartbeat import JOINING, ConsumerHeartbeatRequest
+from levelwind.daemon.wire.group_requests import NO_ERROR, UNKNOWN_MEMBER_ID
+from levelwind.deploy.coordinator import assignor_jar
 from levelwind_testing.quantiles import quantiles
 
 WAIT_SECONDS = 300.0
+CONSUMER = "consumer"
+"""The protocol of KIP-848."""
 DEFAULT_HEARTBEAT_MS = 3000
 REST_PARTITIONS = 2
 """Partitions of the topic of the groups at rest: enough for the two members of a change."""
@@ -53,18 +72,21 @@ class Follower(threading.Thread):
 
     def __init__(self, bootstrap, group, topic, heartbeat, protocol):
         super().__init__(daemon=True)
+        classic = {
+            "heartbeat.interval.ms": heartbeat,
+            "session.timeout.ms": 30_000,
+            "partition.assignment.strategy": protocol,
+        }
         self.consumer = Consumer(
             {
                 "bootstrap.servers": bootstrap,
                 "group.id": group,
                 "auto.offset.reset": "earliest",
-                "heartbeat.interval.ms": heartbeat,
-                "session.timeout.ms": 30_000,
-                "partition.assignment.strategy": protocol,
                 "log_level": 0,
+                **({"group.protocol": CONSUMER} if protocol == CONSUMER else classic),
             }
         )
-        self.cooperative = protocol == "cooperative-sticky"
+        self.cooperative = protocol in {"cooperative-sticky", CONSUMER}
         self.id, self.held, self.got, self.stopping = "", frozenset(), 0.0, False
         self.consumer.subscribe([topic], on_assign=self.assigned, on_revoke=self.revoked)
         self.start()
@@ -103,12 +125,25 @@ class Bench:
         self.layouts[name] = TopicRecord(
             topic=name,
             at=1,
-            id=name,
+            id=self.topic_id(name),
             leader=one,
             replicas=((1,),) * partitions,
             isr=((1,),) * partitions,
             racks=(("a",),) * partitions,
         )
+
+    def topic_id(self, name):
+        """Kafka's id of a topic, of which brokers hear one after another."""
+        found = []
+
+        def described():
+            asked = self.admin.describe_topics(TopicCollection([name]))
+            with suppress(KafkaException):
+                found.append(str(asked[name].result(30).topic_id))
+            return found
+
+        wait(described, "topic")
+        return found[0].translate(str.maketrans("+/", "-_"))
 
     def proxy(self, groups):
         made = LeaderProxy(
@@ -141,6 +176,9 @@ class Bench:
         member = self.follower(group, topic)
         wait(lambda: member.held, "first member")
         self.apply(proxy, group, topic, {})
+        if self.options.protocol == CONSUMER:
+            wait(lambda: self.standings.get(group) == "leading", "lead")
+            return member
         wait(lambda: self.standings.get(group) == "waiting for the lead", "membership")
         while self.standings.get(group) != "leading":
             member = self.relieve(member, group, topic)
@@ -167,6 +205,54 @@ class Bench:
         wanted = [frozenset(numbers) for numbers in shares.values()]
         wait(lambda: [member.held for member in members] == wanted, f"plan {number}")
         return max(member.got for member in members) - begun
+
+
+class BareMembers(threading.Thread):
+    """A member of KIP-848 in each of many groups, which sends heartbeats and reads nothing."""
+
+    def __init__(self, bootstrap, groups, topic):
+        super().__init__(daemon=True)
+        self.bootstrap, self.groups, self.topic = addresses(bootstrap), groups, topic
+        self.epochs = {}
+        self.start()
+
+    def run(self):
+        asyncio.run(self.beat())
+
+    async def coordinator(self, group, security):
+        until = time.monotonic() + WAIT_SECONDS
+        while True:
+            try:
+                return await find_coordinator(self.bootstrap, group, security, "bench")
+            except ConnectionFailedError:  # the brokers make their topic for the first group
+                if time.monotonic() > until:
+                    raise
+                await asyncio.sleep(0.5)
+
+    async def beat(self):
+        security, connections, coordinators = ClientSecurity(), {}, {}
+        for group in self.groups:
+            address = await self.coordinator(group, security)
+            if address not in connections:
+                connections[address] = await open_connection(*address, security, "bench")
+            coordinators[group] = connections[address]
+        while True:
+            for group in self.groups:
+                joins = group not in self.epochs
+                answer = await coordinators[group].ask(
+                    ConsumerHeartbeatRequest(
+                        group=group,
+                        member_id="bare",
+                        epoch=self.epochs.get(group, JOINING),
+                        topics=(self.topic,) if joins else None,
+                    )
+                )
+                if answer.error == UNKNOWN_MEMBER_ID:  # while all groups join, the brokers are slow
+                    del self.epochs[group]
+                    continue
+                assert answer.error == NO_ERROR, answer
+                self.epochs[group] = answer.epoch
+                await asyncio.sleep(5 / len(self.groups))
 
 
 def wait(condition, what, within=WAIT_SECONDS):
@@ -213,12 +299,21 @@ def measure_rest(bench):
     groups = [f"rest-{number}" for number in range(options.groups)]
     bench.topic("rest", REST_PARTITIONS)
     proxy = bench.proxy(groups)
-    members = {group: bench.follower(group, "rest", DEFAULT_HEARTBEAT_MS) for group in groups}
-    wait(lambda: all(member.held for member in members.values()), "members")
-    for group in groups:
-        bench.apply(proxy, group, "rest", {})
-    wait(lambda: set(map(bench.standings.get, groups)) == {"waiting for the lead"}, "proxies")
-    for _ in range(options.rounds):
+    members = {}
+    if options.protocol == CONSUMER:
+        bare = BareMembers(bench.bootstrap, groups, "rest")
+        wait(lambda: len(bare.epochs) == len(groups), "members")
+        for group in groups:
+            bench.apply(proxy, group, "rest", {"bare": range(REST_PARTITIONS)})
+        wait(lambda: set(map(bench.standings.get, groups)) == {"leading"}, "lead")
+        time.sleep(MOST_BRISK_SECONDS)
+    else:
+        members = {group: bench.follower(group, "rest", DEFAULT_HEARTBEAT_MS) for group in groups}
+        wait(lambda: all(member.held for member in members.values()), "members")
+        for group in groups:
+            bench.apply(proxy, group, "rest", {})
+        wait(lambda: set(map(bench.standings.get, groups)) == {"waiting for the lead"}, "proxies")
+    for _ in range(options.rounds if members else 0):
         followed = [group for group in groups if bench.standings[group] != "leading"]
         following = {
             group: bench.follower(group, "rest", DEFAULT_HEARTBEAT_MS) for group in followed
@@ -246,17 +341,31 @@ def measure_rest(bench):
         member.stopping = True
 
 
+def brokers(options, directory):
+    """The brokers; those for KIP-848 with the jar, and with the heartbeats that are asked for."""
+    if options.protocol != CONSUMER:
+        return Cluster.start()
+    heartbeat = str(options.heartbeat)
+    settings = {
+        "group.consumer.assignors": "uniform,levelwind.coordinator.PlannedAssignor",
+        "group.consumer.min.heartbeat.interval.ms": heartbeat,
+        "group.consumer.heartbeat.interval.ms": heartbeat if options.plans else "5000",
+    }
+    jar = assignor_jar.build(directory, assignor_jar.own_version())
+    return Cluster.start(settings=settings, libraries=[jar])
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--members", type=int, default=50)
     parser.add_argument("--plans", type=int, default=40)
     parser.add_argument("--heartbeat", type=int, default=500, help="of the members, in ms")
-    parser.add_argument("--protocol", default="range")
+    parser.add_argument("--protocol", default="range", help="or consumer, that of KIP-848")
     parser.add_argument("--groups", type=int, default=50)
     parser.add_argument("--rounds", type=int, default=1, help="of members that follow on others")
     parser.add_argument("--minutes", type=float, default=1.0)
     options = parser.parse_args()
-    with Cluster.start() as cluster:
+    with tempfile.TemporaryDirectory() as directory, brokers(options, Path(directory)) as cluster:
         bench = Bench(cluster.bootstrap, options)
         if options.plans:
             measure_plans(bench)

@@ -54,7 +54,7 @@ class Scene:
         self.layouts[name] = TopicRecord(
             topic=name,
             at=1,
-            id=name,
+            id=f"{name:A<22}"[:22],
             leader=tuple(1 for _ in found),
             replicas=tuple((1,) for _ in found),
             isr=tuple((1,) for _ in found),
@@ -410,14 +410,15 @@ def test_a_topic_that_grows_is_covered_and_an_emptied_group_is_left(scene):
     assert scene.log.of("proxy.left") == []
 
 
-def test_a_group_of_kip_848_is_refused_with_a_clear_word(scene):
+def test_a_group_of_kip_848_on_brokers_without_the_jar_is_refused_with_a_clear_word(scene):
     scene.join("a", **{"group.protocol": "consumer"})
     scene.wait(lambda: len(scene.held()["a"]) == PARTITIONS, "group")
     scene.start()
     scene.plan(a=[0, 1, 2, 3, 4, 5])
     scene.wait(lambda: scene.log.of("proxy.refused"), "refusal")
     (line,) = scene.log.of("proxy.refused")
-    assert "KIP-848" in line["reason"]
+    assert "no assignor 'levelwind'" in line["reason"]
+    assert "docs/coordinator.md" in line["action"]
     assert "group.protocol=classic" in line["action"]
     assert scene.standing() == "refused"
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from levelwind.assignors.clients.group_join import Joiner, join_subscription
+from levelwind.assignors.protocol.kafka.carried_plan import rack_ids
 from levelwind.assignors.protocol.kafka.consumer_protocol import ConsumerAssignment
 from levelwind.daemon.proxy.proxy_machine import step
 from levelwind.daemon.proxy.proxy_state import (
@@ -29,10 +30,15 @@ from levelwind.daemon.proxy.proxy_state import (
 from levelwind.daemon.proxy.settings import ProxySettings
 from levelwind.daemon.proxy.succession import MOST_DRAWS
 from levelwind.daemon.wire import group_requests as kafka
+from levelwind.daemon.wire.consumer_heartbeat import (
+    ConsumerHeartbeatRequest,
+    ConsumerHeartbeatResponse,
+)
 from levelwind_testing.proxied import LAYOUTS, layout, plan
 
 SETTINGS = ProxySettings(session_timeout=6.0, heartbeat_interval=2.0, retry=5.0, retry_max=40.0)
 INSTANCE = "installation"
+VERSIONS = {kafka.DescribeConsumerGroupRequest.KEY: (0, 1), ConsumerHeartbeatRequest.KEY: (0, 1)}
 
 
 class Play:
@@ -80,7 +86,7 @@ class Play:
     def describe(self, state="Stable", protocol="range", kind="consumer", error=0, members=()):
         self.give(PlanArrived(plan(a=[0, 1, 2], b=[3, 4, 5])))
         self.wake()
-        self.give(Connected(describes_consumer_groups=True))
+        self.give(Connected(VERSIONS))
         self.answer(kafka.DescribedGroup(error, state, kind, protocol, described(members)))
 
     def join(self, protocol="range", leader="p", generation=3, members=("a", "b"), **more):
@@ -239,7 +245,7 @@ def test_a_connection_that_is_lost_between_two_member_ids_lets_it_join_anew(play
     play.wait_for_lead("a", "b", "o", member_id="o")
     play.give(Disconnected("reset"))
     play.wake()
-    play.give(Connected(describes_consumer_groups=True))
+    play.give(Connected(VERSIONS))
     play.survey("a", "b", "installation-7")
     assert (play.last.member_id, play.last.instance_id) == ("", INSTANCE)
     assert play.of("proxy.left") == []
@@ -350,7 +356,7 @@ def test_a_connection_that_is_lost_before_it_knows_whether_it_leads_lets_it_ask_
     play.answer(kafka.SyncResponse(0, b""))
     play.give(Disconnected("reset"))
     play.wake()
-    play.give(Connected(describes_consumer_groups=True))
+    play.give(Connected(VERSIONS))
     play.answer(kafka.HeartbeatResponse(0))
     assert (type(play.last), play.last.member_id) == (kafka.JoinRequest, "p")
 
@@ -378,7 +384,7 @@ def test_a_proxy_that_another_daemon_fenced_goes_without_a_farewell(play, respon
     assert play.state.led is None
     # It was fenced by a daemon that does not lead: the membership is its own again.
     play.wake()
-    play.give(Connected(describes_consumer_groups=True))
+    play.give(Connected(VERSIONS))
     play.survey("a", "b", FORMER)
     assert (play.last.member_id, play.last.instance_id) == ("", INSTANCE)
 
@@ -465,7 +471,7 @@ def test_the_pause_doubles_with_each_time_that_it_leaves_up_to_a_limit(play):
     play.join()
     for _ in range(4):
         play.wake()
-        play.give(Connected(describes_consumer_groups=True))
+        play.give(Connected(VERSIONS))
         play.answer(kafka.DescribedGroup(0, "Stable", "consumer", "range", ()))
         play.join()
     assert [line["retry_in"] for line in play.of("proxy.left")] == [5.0, 10.0, 20.0, 40.0, 40.0]
@@ -486,20 +492,13 @@ def test_a_group_that_it_cannot_lead_is_refused_without_joining(play, described,
     assert not any(isinstance(request, kafka.JoinRequest) for request in play.sent)
 
 
-def test_a_group_of_kip_848_is_refused_without_joining(play):
-    play.describe("Dead", "", "")
-    assert play.last == kafka.DescribeConsumerGroupRequest("g")
-    play.answer(kafka.DescribedConsumerGroup(0))
-    assert "KIP-848" in play.of("proxy.refused")[0]["reason"]
-
-
 def test_a_group_that_turns_into_one_of_kip_848_is_left(play):
     play.lead()
     play.wake()
     play.answer(kafka.HeartbeatResponse(kafka.REBALANCE_IN_PROGRESS))
     play.join(leader="", generation=4)
-    assert "KIP-848" in play.of("proxy.refused")[0]["reason"]
     assert play.departed[-1] == "p"
+    assert play.state.standing is Standing.WAITS_FOR_MEMBERS
 
 
 @pytest.mark.parametrize("state", ["Dead", "Empty"])
@@ -618,7 +617,7 @@ def test_a_lost_connection_is_opened_again_and_the_membership_outlives_it(play):
     play.give(Disconnected("reset"))
     assert play.state.member_id == "p"
     play.wake()
-    play.give(Connected(describes_consumer_groups=True))
+    play.give(Connected(VERSIONS))
     assert play.last == kafka.HeartbeatRequest("g", 3, "p", INSTANCE)
     play.answer(kafka.HeartbeatResponse(0))
     assert play.state.phase is ProxyPhase.STABLE
@@ -630,7 +629,7 @@ def test_a_connection_that_is_lost_while_the_group_joins_leads_to_another_join(p
     play.give(PlanArrived(plan(2, a=[5], b=[0, 1, 2, 3, 4])))
     play.give(Disconnected("reset"))
     play.wake()
-    play.give(Connected(describes_consumer_groups=True))
+    play.give(Connected(VERSIONS))
     play.answer(kafka.HeartbeatResponse(0))
     assert isinstance(play.last, kafka.JoinRequest)
     assert play.last.member_id == "p"
@@ -695,7 +694,28 @@ RESPONSES = [
         rng.choice(["range", "cooperative-sticky", "own"]),
         (),
     ),
-    lambda rng: kafka.DescribedConsumerGroup(rng.choice([0, 16, 69])),
+    lambda rng: kafka.DescribedConsumerGroup(
+        rng.choice([0, 0, 0, 16, 69]),
+        tuple(
+            kafka.DescribedMember(
+                name,
+                None,
+                "client",
+                rack=rng.choice(["a", *rack_ids((1, rng.randrange(99)), {}, {})]),
+                target={"t": (0,)},
+                classic=rng.random() < 0.2,
+            )
+            for name in rng.choice([("a", f"{INSTANCE}.0"), ("a", "b"), (f"{INSTANCE}.0",), ()])
+        ),
+        rng.choice(["levelwind", "levelwind", "uniform"]),
+    ),
+    lambda rng: ConsumerHeartbeatResponse(
+        rng.choice([0, 0, 0, 0, 16, 25, 30, 110, 112]),
+        None,
+        rng.choice([f"{INSTANCE}.0", f"{INSTANCE}.0", "other"]),
+        rng.randrange(9),
+        rng.choice([200, 5000]),
+    ),
     lambda rng: kafka.JoinResponse(
         rng.choice([0, 0, 0, 0, 16, 22, 23, 25, 27, 82]),
         rng.randrange(9),
@@ -717,6 +737,17 @@ RESPONSES = [
 ]
 
 
+def check_carriers(state):
+    """There are carriers in a KIP-848 group alone, and once they rest they have the newest plan."""
+    assert bool(state.carriers) == (state.phase is ProxyPhase.CARRYING) or (
+        state.phase in {ProxyPhase.CONNECTING, ProxyPhase.DESCRIBING}
+    )
+    if state.phase is ProxyPhase.CARRYING:
+        assert state.wake_at < NEVER
+        if not any(carrier.awaits_answer for carrier in state.carriers):
+            assert state.epoch in {state.plan.epoch, None}
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_any_events_in_any_order_leave_it_consistent_and_able_to_go_on(seed):
     rng, play = random.Random(seed), Play()
@@ -728,7 +759,7 @@ def test_any_events_in_any_order_leave_it_consistent_and_able_to_go_on(seed):
                 lambda: Answered(rng.choice(RESPONSES)(rng)),
                 Woken,
                 Woken,
-                lambda: Connected(describes_consumer_groups=rng.random() < 0.5),
+                lambda: Connected(rng.choice([VERSIONS, {}])),
                 lambda: Disconnected("reset"),
                 lambda: PlanArrived(
                     rng.choice([None, plan(rng.randrange(1, 99), a=[rng.randrange(6)])])
@@ -749,6 +780,7 @@ def test_any_events_in_any_order_leave_it_consistent_and_able_to_go_on(seed):
         if before.member_id and not state.member_id:
             farewell = play.departed[departed:]
             assert before.member_id in farewell or isinstance(event, Answered)
+        check_carriers(state)
         # Nobody but the leader gives an assignment, and never a partition twice.
         for request in play.sent[sent:]:
             if isinstance(request, kafka.SyncRequest) and request.assignments:

@@ -1,5 +1,6 @@
 """Members of a group, from the records of its coordinator."""
 
+from levelwind.assignors.protocol.kafka.carried_plan import rack_ids
 from levelwind.assignors.protocol.kafka.consumer_protocol import (
     ConsumerAssignment,
     ConsumerSubscription,
@@ -71,3 +72,19 @@ def test_the_subscription_of_a_member_without_metadata_is_not_known() -> None:
     owned = b"\0\0" + bytes(9) + uvarint(1) + uvarint(1) + b"\0"
     state = applied(GroupState(), consumer_key(8, "g", "m"), owned)
     assert subscriptions(state) == {"m": None}
+
+
+def test_a_carrier_of_plans_is_no_capacity_and_its_plan_is_not_kept() -> None:
+    (plan,) = rack_ids((1, 1), {"m": {"t": (0,)}}, {"t": "A" * 22})
+    reads, carries = consumer_key(5, "g", "m"), consumer_key(5, "g", "levelwind.proxy.0")
+    state = applied(GroupState(), reads, metadata_value(None, topics=("t",)))
+    state = applied(state, carries, metadata_value(plan, topics=("plan.1.1",)))
+    owned = b"\0\0" + bytes(9) + uvarint(1) + uvarint(1) + b"\0"
+    state = applied(state, consumer_key(8, "g", "levelwind.proxy.0"), owned)
+    assert subscriptions(state) == {"m": frozenset("t")}
+    assert state.member_topics == {"t"}
+    assert plan not in repr(state)
+    state = applied(state, carries, None)
+    assert subscriptions(state) == {"levelwind.proxy.0": None, "m": frozenset("t")}
+    state = applied(state, consumer_key(8, "g", "levelwind.proxy.0"), None)
+    assert subscriptions(state) == {"m": frozenset("t")}

@@ -9,7 +9,7 @@ def layout(name: str, partitions: int) -> TopicRecord:
     return TopicRecord(
         topic=name,
         at=1,
-        id=f"id of {name}",
+        id=name.ljust(22, "A"),
         leader=(1,) * partitions,
         replicas=((1,),) * partitions,
         isr=((1,),) * partitions,

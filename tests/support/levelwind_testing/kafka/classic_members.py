@@ -211,7 +211,10 @@ class ConfluentMember(ClassicMember):
                 **self.config,
             }
         )
-        cooperative = self.config.get("partition.assignment.strategy") == "cooperative-sticky"
+        cooperative = (
+            self.config.get("group.protocol") == "consumer"
+            or self.config.get("partition.assignment.strategy") == "cooperative-sticky"
+        )
         held = set()
 
         def assigned(_, partitions):

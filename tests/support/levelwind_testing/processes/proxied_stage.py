@@ -109,12 +109,13 @@ class ProxiedStage:
     # The group.
 
     def join(self, name, **config):
+        classic = {"session.timeout.ms": SESSION_MS, "heartbeat.interval.ms": 500}
         settings = {
             **self.client,
             "group.id": self.group,
             "auto.offset.reset": "earliest",
-            "session.timeout.ms": SESSION_MS,
-            "heartbeat.interval.ms": 500,
+            # Of a KIP-848 group the brokers decide these.
+            **(classic if config.get("group.protocol") != "consumer" else {}),
             **config,
         }
         self.members[name] = SubscriberProcess(settings, self.topic, self.journal)

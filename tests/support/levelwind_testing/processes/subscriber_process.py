@@ -96,7 +96,10 @@ def report(**event: object) -> None:
 def main(config: dict[str, Any], topic: str) -> None:
     stopping = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stopping.set())
-    cooperative = config.get("partition.assignment.strategy") == "cooperative-sticky"
+    cooperative = (
+        config.get("group.protocol") == "consumer"
+        or config.get("partition.assignment.strategy") == "cooperative-sticky"
+    )
     held: set[int] = set()
     consumer = Consumer(config)
 

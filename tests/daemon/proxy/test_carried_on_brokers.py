@@ -1,0 +1,370 @@
+"""Plans in the rack ids of carriers: unmodified KIP-848 consumers on brokers with the jar.
+
+The brokers are of this file, since the jar is on their class path, and some of them are killed.
+"""
+
+from contextlib import ExitStack, suppress
+from functools import partial
+from itertools import chain
+
+import pytest
+from confluent_kafka import KafkaException, TopicCollection
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from levelwind.assignors.clients.classic.published_plan import PlanEpoch, PublishedPlan
+from levelwind.assignors.protocol.records import TopicRecord
+from levelwind.daemon.proxy.leader_proxy import LeaderProxy
+from levelwind.daemon.proxy.settings import ProxySettings
+from levelwind.deploy.cluster import Cluster
+from levelwind_testing.coordinator.assignor_process import compiled
+from levelwind_testing.kafka.classic_members import ConfluentMember
+from levelwind_testing.processes.proxied_stage import ProxiedStage
+from levelwind_testing.waiting import wait_until
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
+
+PARTITIONS = 6
+SETTINGS = ProxySettings(retry=0.5)
+NAMED = {"group.remote.assignor": "levelwind"}
+
+
+@pytest.fixture(scope="module")
+def brokers(tmp_path_factory):
+    """Brokers whose default is Kafka's `uniform`; members are dropped after six seconds."""
+    settings = {
+        "group.consumer.assignors": "uniform,levelwind.coordinator.PlannedAssignor",
+        "group.consumer.min.heartbeat.interval.ms": "200",
+        "group.consumer.heartbeat.interval.ms": "200",
+        "group.consumer.min.session.timeout.ms": "6000",
+        "group.consumer.session.timeout.ms": "6000",
+        "offsets.topic.num.partitions": "2",
+    }
+    programs = compiled(tmp_path_factory.mktemp("coordinator"))
+    with Cluster.start(3, settings=settings, libraries=[programs.jar]) as cluster:
+        yield cluster
+
+
+class Scene:
+    """A proxy, a group of KIP-848, and what the proxy said of it."""
+
+    def __init__(self, bootstrap, fresh, log):
+        self.bootstrap, self.log = bootstrap, log
+        self.group, self.topic = fresh("group"), fresh("orders")
+        self.admin = AdminClient({"bootstrap.servers": bootstrap})
+        self.admin.create_topics([NewTopic(self.topic, PARTITIONS, 2)])[self.topic].result(30)
+        self.layouts = {self.topic: self._layout()}
+        self.members, self.proxies, self.standings, self.led = {}, [], {}, None
+        self.plan_in_force, self.epoch, self.started = None, 0, 0
+
+    def _layout(self):
+        def described():
+            asked = self.admin.describe_topics(TopicCollection([self.topic]))
+            with suppress(KafkaException):  # brokers hear of a topic one after another
+                return asked[self.topic].result(30)
+
+        found = wait_until("topic", described)
+        each = [None] * PARTITIONS
+        return TopicRecord(
+            topic=self.topic,
+            at=1,
+            id=str(found.topic_id).translate(str.maketrans("+/", "-_")),
+            leader=tuple(1 for _ in each),
+            replicas=tuple((1,) for _ in each),
+            isr=tuple((1,) for _ in each),
+            racks=tuple(("a",) for _ in each),
+        )
+
+    def start(self):
+        """Start a proxy as the next daemon does: with the plan in force."""
+        self.started += 1
+        proxy = LeaderProxy(
+            [self.group],
+            {"bootstrap.servers": self.bootstrap},
+            "installation",
+            SETTINGS,
+            lambda: self.layouts,
+            partial(self._stand, self.started),
+            lambda _, led: setattr(self, "led", led),
+            self.log,
+        )
+        self.proxies.append(proxy)
+        proxy.start()
+        if self.plan_in_force is not None:
+            proxy.apply(self.group, self.plan_in_force)
+
+    def _stand(self, proxy, _, standing, reason):
+        self.standings[proxy] = standing, reason
+
+    def join(self, *names, **config):
+        for name in names:
+            member = ConfluentMember(
+                self.bootstrap, self.group, [self.topic], **{"group.protocol": "consumer"}, **config
+            )
+            member.start()
+            self.members[name] = member
+
+    def leave(self, name):
+        self.members.pop(name).stop()
+
+    def name_of(self, name):
+        return name if name.startswith("static") else self.members[name].member_id
+
+    def plan(self, **shares):
+        self.epoch += 1
+        assignments = {
+            self.name_of(name): {self.topic: tuple(numbers)} for name, numbers in shares.items()
+        }
+        self.plan_in_force = PublishedPlan(epoch=PlanEpoch(1, self.epoch), assignments=assignments)
+        for proxy in self.proxies:
+            proxy.apply(self.group, self.plan_in_force)
+
+    def held(self):
+        return {
+            name: sorted(number for _, number in member.held)
+            for name, member in self.members.items()
+        }
+
+    def have(self, **shares):
+        """Wait until the members have these partitions."""
+        wait_until(f"shares {shares}", lambda: self.held() == shares, 120, shown=self.shown)
+
+    def all_owned(self):
+        """Wait until each member has some, and all are somebody's."""
+
+        def shared():
+            held = self.held()
+            return all(held.values()) and sorted(chain(*held.values())) == [*range(PARTITIONS)]
+
+        wait_until("all partitions", shared, 120, shown=self.shown)
+
+    def stands(self, standing):
+        """Wait until the newest proxy says so."""
+        wait_until(
+            f"standing {standing}",
+            lambda: self.standings.get(self.started, ("",))[0] == standing,
+            120,
+            shown=self.shown,
+        )
+
+    def shown(self):
+        failed = {name: member.failure for name, member in self.members.items()}
+        return f"{self.held()} {failed} {self.standings} {self.log.events[-12:]}"
+
+    def described(self):
+        return self.admin.describe_consumer_groups([self.group])[self.group].result(30)
+
+    def changes(self):
+        return {name: len(member.changes) for name, member in self.members.items()}
+
+
+@pytest.fixture
+def scene(brokers, fresh, log):
+    made = Scene(brokers.bootstrap, fresh, log)
+    with ExitStack() as stack:
+        stack.callback(lambda: [proxy.stop() for proxy in made.proxies])
+        stack.callback(lambda: [member.stop() for member in made.members.values()])
+        yield made
+    assert not [member.failure for member in made.members.values() if member.failure]
+
+
+def test_consumers_that_name_no_assignor_follow_each_plan(scene):
+    scene.join("a", "b")
+    scene.all_owned()
+    scene.start()
+    scene.plan(a=[0], b=[1, 2, 3, 4, 5])
+    scene.have(a=[0], b=[1, 2, 3, 4, 5])
+    scene.stands("leading")
+    assert scene.described().partition_assignor == "levelwind"
+    scene.plan(a=[1, 2, 3, 4], b=[0, 5])
+    scene.have(a=[1, 2, 3, 4], b=[0, 5])
+    scene.plan(a=[], b=[0, 1, 2, 3, 4, 5])
+    scene.have(a=[], b=[0, 1, 2, 3, 4, 5])
+    shares = {scene.name_of(name): share for name, share in scene.held().items()}
+    wait_until(
+        "members as the coordinator gave them",
+        lambda: (
+            {name: sorted(chain(*member.share.values())) for name, member in scene.led.items()}
+            == shares
+        ),
+        shown=lambda: scene.led,
+    )
+
+
+def test_members_that_come_and_go_have_their_share_before_the_next_plan(scene):
+    scene.join("a", "b")
+    scene.all_owned()
+    scene.start()
+    scene.plan(a=[0], b=[1, 2, 3, 4, 5])
+    scene.have(a=[0], b=[1, 2, 3, 4, 5])
+    scene.join("c")
+    scene.all_owned()
+    assert sorted(map(len, scene.held().values())) == [2, 2, 2]
+    scene.plan(a=[0], b=[1], c=[2, 3, 4, 5])
+    scene.have(a=[0], b=[1], c=[2, 3, 4, 5])
+    scene.leave("c")
+    scene.all_owned()
+    assert sorted(map(len, scene.held().values())) == [3, 3]
+    assert {0} <= set(scene.held()["a"])
+    assert {1} <= set(scene.held()["b"])
+
+
+def test_the_next_daemon_goes_on_as_the_same_members_and_nothing_moves(scene):
+    scene.join("a", "b")
+    scene.all_owned()
+    scene.start()
+    scene.plan(a=[0], b=[1, 2, 3, 4, 5])
+    scene.have(a=[0], b=[1, 2, 3, 4, 5])
+    scene.stands("leading")
+    scene.proxies[0].stop()
+    before, members = scene.changes(), {one.member_id for one in scene.described().members}
+    scene.start()
+    scene.stands("leading")
+    assert {one.member_id for one in scene.described().members} == members
+    scene.plan(a=[0, 1], b=[2, 3, 4, 5])
+    scene.have(a=[0, 1], b=[2, 3, 4, 5])
+    after = scene.changes()
+    assert after == {name: number + 1 for name, number in before.items()}
+
+
+def test_a_daemon_that_was_deposed_gives_way_to_the_next_one(scene):
+    scene.join("a", "b")
+    scene.all_owned()
+    scene.start()
+    scene.plan(a=[0], b=[1, 2, 3, 4, 5])
+    scene.have(a=[0], b=[1, 2, 3, 4, 5])
+    deposed = scene.proxies.pop()
+    scene.start()
+    scene.stands("leading")
+    scene.plan(a=[0, 1], b=[2, 3, 4, 5])  # of which the former one hears nothing
+    scene.have(a=[0, 1], b=[2, 3, 4, 5])
+    wait_until("a deposed daemon", lambda: scene.log.of("proxy.fenced"), shown=scene.shown)
+    deposed.stop()
+    scene.plan(a=[0, 2], b=[1, 3, 4, 5])
+    scene.have(a=[0, 2], b=[1, 3, 4, 5])
+
+
+def test_after_the_last_daemon_partitions_stay_where_consumers_name_the_assignor(scene):
+    scene.join("a", "b", **NAMED)
+    scene.all_owned()
+    scene.start()
+    scene.plan(a=[0], b=[1, 2, 3, 4, 5])
+    scene.have(a=[0], b=[1, 2, 3, 4, 5])
+    scene.proxies[0].stop()
+    before = scene.changes()
+    wait_until("expiry", lambda: len(scene.described().members) == len(scene.members))
+    assert (scene.held(), scene.changes()) == ({"a": [0], "b": [1, 2, 3, 4, 5]}, before)
+    scene.join("c", **NAMED)
+    scene.all_owned()
+    assert 0 in scene.held()["a"]
+
+
+def test_without_a_plan_any_more_the_carriers_leave(scene):
+    scene.join("a", "b")
+    scene.all_owned()
+    scene.start()
+    scene.plan(a=[0], b=[1, 2, 3, 4, 5])
+    scene.have(a=[0], b=[1, 2, 3, 4, 5])
+    scene.proxies[0].apply(scene.group, None)
+    wait_until("departure", lambda: len(scene.described().members) == len(scene.members))
+    wait_until(
+        "even shares",
+        lambda: sorted(map(len, scene.held().values())) == [3, 3],
+        shown=scene.shown,
+    )
+
+
+def test_a_static_member_is_planned_by_its_instance_and_an_emptied_group_is_left(scene):
+    scene.join("a")
+    scene.join("static", **{"group.instance.id": "static"})
+    scene.all_owned()
+    scene.start()
+    scene.plan(a=[0], static=[1, 2, 3, 4, 5])
+    scene.have(a=[0], static=[1, 2, 3, 4, 5])
+    scene.leave("a")
+    scene.leave("static")
+    wait_until("an empty group", lambda: not scene.described().members, shown=scene.shown)
+
+
+def test_members_that_name_another_assignor_are_not_led_and_the_proxy_says_so(scene):
+    scene.join("a", "b", **{"group.remote.assignor": "uniform"})
+    scene.all_owned()
+    scene.start()
+    scene.plan(a=[0], b=[1, 2, 3, 4, 5])
+    scene.stands("waiting for the lead")
+    assert scene.led is None
+    scene.all_owned()
+    assert sorted(map(len, scene.held().values())) == [3, 3]
+
+
+def test_a_coordinator_that_moves_keeps_the_plan_and_takes_the_next(scene, brokers):
+    scene.join("a", "b")
+    scene.all_owned()
+    scene.start()
+    scene.plan(a=[0], b=[1, 2, 3, 4, 5])
+    scene.have(a=[0], b=[1, 2, 3, 4, 5])
+    coordinator = scene.described().coordinator.id
+    brokers.kill(coordinator)
+    scene.plan(a=[0, 1], b=[2, 3, 4, 5])
+    scene.have(a=[0, 1], b=[2, 3, 4, 5])
+    brokers.start_broker(coordinator)
+    scene.plan(a=[0, 2], b=[1, 3, 4, 5])
+    scene.have(a=[0, 2], b=[1, 3, 4, 5])
+
+
+class Topics:
+    """Makes topics on the brokers of this file, as the stage asks."""
+
+    def __init__(self, bootstrap):
+        self._admin = AdminClient({"bootstrap.servers": bootstrap})
+
+    def create(self, name, partitions, replication=1):
+        self._admin.create_topics([NewTopic(name, partitions, replication)])[name].result(30)
+
+
+@pytest.fixture
+def stage(brokers, fresh, tmp_path):
+    client = {"bootstrap.servers": brokers.bootstrap}
+    made = ProxiedStage(client, Topics(brokers.bootstrap), fresh, tmp_path)
+    try:
+        yield made
+    finally:
+        made.stop()
+
+
+def test_a_group_follows_daemons_that_are_killed_replaced_and_stopped(stage):
+    """The lead is there without a restart of anybody, and nothing is lost or read by two."""
+    for name in "ab":
+        stage.join(name, **{"group.protocol": "consumer", **NAMED})
+    stage.wait(stage.settled, "group of its own")
+    stage.start_daemon()
+    stage.see_layout()
+    stage.wait(stage.leads, "lead")
+    stage.level()
+    assert stage.describe()["proxy"]["standing"] == "leading"
+    members = stage.members.copy()
+
+    held = stage.held()
+    stage.daemon.kill()
+    stage.read_on()
+    assert stage.held() == held
+    stage.start_daemon()
+    stage.wait(stage.leads, "lead of the restarted daemon")
+    stage.start_stand_by()
+    stage.daemons[-2].kill()
+    stage.wait(stage.leads, "lead after a take-over")
+    assert stage.is_leveled()
+    stage.start_stand_by()
+    assert stage.daemons[-2].stop() == 0
+    stage.wait(stage.leads, "lead of the upgraded daemon")
+    assert stage.is_leveled()
+    assert stage.members == members
+    for daemon in stage.daemons:
+        assert daemon.logged("proxy.left") == daemon.logged("proxy.failed") == []
+
+    held = stage.held()
+    assert stage.daemon.stop() == 0
+    stage.read_on()
+    assert stage.held() == held
+    stage.join("c", **{"group.protocol": "consumer", **NAMED})
+    stage.wait(stage.settled, "group with a third member")
+    stage.nothing_was_lost_or_shared()
