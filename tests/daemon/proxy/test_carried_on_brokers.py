@@ -3,55 +3,66 @@
 The brokers are of this file, since the jar is on their class path, and some of them are killed.
 """
 
-from contextlib import ExitStack, suppress
+from contextlib import closing, suppress
 from functools import partial
 from itertools import chain
 
 import pytest
 from confluent_kafka import KafkaException, TopicCollection
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, NewTopic, ResourceType
 
 from levelwind.assignors.clients.classic.published_plan import PlanEpoch, PublishedPlan
 from levelwind.assignors.protocol.records import TopicRecord
+from levelwind.assignors.protocol.topics import Topics
 from levelwind.daemon.proxy.leader_proxy import LeaderProxy
 from levelwind.daemon.proxy.settings import ProxySettings
 from levelwind.deploy.cluster import Cluster
-from levelwind_testing.coordinator.assignor_process import compiled
+from levelwind.deploy.coordinator import assignor_jar
 from levelwind_testing.kafka.classic_members import ConfluentMember
 from levelwind_testing.processes.proxied_stage import ProxiedStage
+from levelwind_testing.security.printed_rights import grant, printed
+from levelwind_testing.security.secure_brokers import secure_brokers
 from levelwind_testing.waiting import wait_until
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
 
 PARTITIONS = 6
+TOPICS = Topics()
 SETTINGS = ProxySettings(retry=0.5)
 NAMED = {"group.remote.assignor": "levelwind"}
 
 
+WITH_THE_JAR = {
+    "group.consumer.assignors": "uniform,levelwind.coordinator.PlannedAssignor",
+    "group.consumer.min.heartbeat.interval.ms": "200",
+    "group.consumer.heartbeat.interval.ms": "200",
+    "group.consumer.min.session.timeout.ms": "6000",
+    "group.consumer.session.timeout.ms": "6000",
+    "offsets.topic.num.partitions": "2",
+}
+"""Brokers whose default is Kafka's `uniform`; members are dropped after six seconds."""
+
+
 @pytest.fixture(scope="module")
-def brokers(tmp_path_factory):
-    """Brokers whose default is Kafka's `uniform`; members are dropped after six seconds."""
-    settings = {
-        "group.consumer.assignors": "uniform,levelwind.coordinator.PlannedAssignor",
-        "group.consumer.min.heartbeat.interval.ms": "200",
-        "group.consumer.heartbeat.interval.ms": "200",
-        "group.consumer.min.session.timeout.ms": "6000",
-        "group.consumer.session.timeout.ms": "6000",
-        "offsets.topic.num.partitions": "2",
-    }
-    programs = compiled(tmp_path_factory.mktemp("coordinator"))
-    with Cluster.start(3, settings=settings, libraries=[programs.jar]) as cluster:
+def jar(tmp_path_factory):
+    return assignor_jar.build(tmp_path_factory.mktemp("coordinator"), "0")
+
+
+@pytest.fixture(scope="module")
+def brokers(jar):
+    with Cluster.start(3, settings=WITH_THE_JAR, libraries=[jar]) as cluster:
         yield cluster
 
 
 class Scene:
     """A proxy, a group of KIP-848, and what the proxy said of it."""
 
-    def __init__(self, bootstrap, fresh, log):
-        self.bootstrap, self.log = bootstrap, log
+    def __init__(self, client, fresh, log, daemons_client=None):
+        """Make the topic; `client` may do everything, and the daemon what its own may."""
+        self.client, self.daemons_client, self.log = client, daemons_client or client, log
         self.group, self.topic = fresh("group"), fresh("orders")
-        self.admin = AdminClient({"bootstrap.servers": bootstrap})
-        self.admin.create_topics([NewTopic(self.topic, PARTITIONS, 2)])[self.topic].result(30)
+        self.admin = AdminClient(client)
+        self.admin.create_topics([NewTopic(self.topic, PARTITIONS)])[self.topic].result(30)
         self.layouts = {self.topic: self._layout()}
         self.members, self.proxies, self.standings, self.led = {}, [], {}, None
         self.plan_in_force, self.epoch, self.started = None, 0, 0
@@ -79,8 +90,8 @@ class Scene:
         self.started += 1
         proxy = LeaderProxy(
             [self.group],
-            {"bootstrap.servers": self.bootstrap},
-            "installation",
+            self.daemons_client,
+            f"{TOPICS.prefix}proxy",
             SETTINGS,
             lambda: self.layouts,
             partial(self._stand, self.started),
@@ -97,9 +108,9 @@ class Scene:
 
     def join(self, *names, **config):
         for name in names:
-            member = ConfluentMember(
-                self.bootstrap, self.group, [self.topic], **{"group.protocol": "consumer"}, **config
-            )
+            config = {**self.client, "group.protocol": "consumer", **config}
+            bootstrap = config.pop("bootstrap.servers")
+            member = ConfluentMember(bootstrap, self.group, [self.topic], **config)
             member.start()
             self.members[name] = member
 
@@ -153,16 +164,19 @@ class Scene:
     def described(self):
         return self.admin.describe_consumer_groups([self.group])[self.group].result(30)
 
+    def close(self):
+        for member in self.members.values():
+            member.stop()
+        for proxy in self.proxies:
+            proxy.stop()
+
     def changes(self):
         return {name: len(member.changes) for name, member in self.members.items()}
 
 
 @pytest.fixture
 def scene(brokers, fresh, log):
-    made = Scene(brokers.bootstrap, fresh, log)
-    with ExitStack() as stack:
-        stack.callback(lambda: [proxy.stop() for proxy in made.proxies])
-        stack.callback(lambda: [member.stop() for member in made.members.values()])
+    with closing(Scene({"bootstrap.servers": brokers.bootstrap}, fresh, log)) as made:
         yield made
     assert not [member.failure for member in made.members.values() if member.failure]
 
@@ -311,7 +325,7 @@ def test_a_coordinator_that_moves_keeps_the_plan_and_takes_the_next(scene, broke
     scene.have(a=[0, 2], b=[1, 3, 4, 5])
 
 
-class Topics:
+class TopicMaker:
     """Makes topics on the brokers of this file, as the stage asks."""
 
     def __init__(self, bootstrap):
@@ -324,7 +338,7 @@ class Topics:
 @pytest.fixture
 def stage(brokers, fresh, tmp_path):
     client = {"bootstrap.servers": brokers.bootstrap}
-    made = ProxiedStage(client, Topics(brokers.bootstrap), fresh, tmp_path)
+    made = ProxiedStage(client, TopicMaker(brokers.bootstrap), fresh, tmp_path)
     try:
         yield made
     finally:
@@ -368,3 +382,25 @@ def test_a_group_follows_daemons_that_are_killed_replaced_and_stopped(stage):
     stage.join("c", **{"group.protocol": "consumer", **NAMED})
     stage.wait(stage.settled, "group with a third member")
     stage.nothing_was_lost_or_shared()
+
+
+def test_the_printed_rights_suffice_and_without_them_the_proxy_says_what_to_do(
+    jar, fresh, log, tmp_path
+):
+    with secure_brokers(tmp_path, 1, settings=WITH_THE_JAR, libraries=[jar]) as brokers:
+        user = brokers.scram_user("planner")
+        client = brokers.cluster.admin_settings | {"log_level": "0"}
+        with closing(Scene(client, fresh, log, user.librdkafka)) as scene:
+            scene.join("a", "b")
+            scene.all_owned()
+            asked = ("--principal", user.principal, "--set", f"groups.{scene.group}.mode=proxy")
+            rights = printed(*asked)
+            of_groups = [right for right in rights if right.restype is ResourceType.GROUP]
+            grant(brokers.admin, of_groups)
+            scene.start()
+            scene.plan(a=[0], b=[1, 2, 3, 4, 5])
+            wait_until("refusal", lambda: log.of("proxy.left"), shown=scene.shown)
+            assert "levelwind acls" in log.of("proxy.left")[0]["action"]
+            grant(brokers.admin, [right for right in rights if right not in of_groups])
+            scene.have(a=[0], b=[1, 2, 3, 4, 5])
+            scene.stands("leading")

@@ -19,7 +19,7 @@ from levelwind.deploy.cluster import Cluster
 from levelwind_testing.security.certificates import Authority, Identity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from levelwind.deploy.jars import OlderBrokers
@@ -122,6 +122,7 @@ def secure_brokers(
     settings: dict[str, str] | None = None,
     log_allowed: bool = False,
     version: OlderBrokers | None = None,
+    libraries: Sequence[Path] = (),
 ) -> Iterator[SecureBrokers]:
     """Start brokers with TLS, SCRAM and, if asked for, the authorizer; stop them at the end.
 
@@ -132,6 +133,7 @@ def secure_brokers(
         settings: further settings of the brokers.
         log_allowed: whether the authorizer logs what it allows, too.
         version: an older release of the brokers; None for that of the pom.
+        libraries: further jars on the brokers' class path.
     """
     authority = Authority(directory / "certificates")
     root = authority.issue(SUPER_USER)
@@ -145,7 +147,12 @@ def secure_brokers(
     )
     options = (*JVM_OPTIONS, LOG_ALLOWED) if log_allowed else JVM_OPTIONS
     with Cluster.start(
-        brokers, settings=settings, jvm_options=options, security=security, version=version
+        brokers,
+        settings=settings,
+        jvm_options=options,
+        security=security,
+        version=version,
+        libraries=libraries,
     ) as cluster:
         yield SecureBrokers(
             cluster, authority, AdminClient({**cluster.admin_settings, "log_level": "0"})
