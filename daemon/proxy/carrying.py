@@ -129,16 +129,17 @@ def on_heartbeat(
     if answer.member_id not in before:
         return state, []
     changed = before[answer.member_id].epoch != answer.epoch
+    asked: list[ProxyEffect] = [Send(describe(state))] if changed else []
     after = before | {answer.member_id: Carrier(answer.member_id, answer.epoch)}
+    carriers = tuple(after.values())
+    if any(carrier.awaits_answer for carrier in carriers):
+        return replace(state, carriers=carriers), asked
     pause = answer.interval_ms / 1000
     if now < state.brisk_until:
         pause = min(pause, BRISK_SECONDS)
-    answered = replace(state, carriers=tuple(after.values()), lost_connections=0)
-    if any(carrier.awaits_answer for carrier in answered.carriers):
-        return answered, _asked(answered) if changed else []
-    resting = replace(answered, wake_at=now + pause)
+    resting = replace(state, carriers=carriers, lost_connections=0, wake_at=now + pause)
     carrying, effects = on_plan(resting, now, context)
-    return carrying, [*(_asked(answered) if changed else []), *effects]
+    return carrying, [*asked, *effects]
 
 
 def on_described(
@@ -233,13 +234,11 @@ def _carry(state: ProxyState, now: float, context: ProxyContext) -> Step:
 
 
 def _sent(state: ProxyState, requests: list[ConsumerHeartbeatRequest], now: float) -> Step:
-    awaiting = tuple(replace(carrier, awaits_answer=True) for carrier in state.carriers)
+    awaiting = tuple(
+        Carrier(each.member_id, each.epoch, awaits_answer=True) for each in state.carriers
+    )
     waiting = replace(state, carriers=awaiting, wake_at=now + ANSWER_SECONDS)
     return waiting, [Send(request) for request in requests]
-
-
-def _asked(state: ProxyState) -> list[ProxyEffect]:
-    return [Send(describe(state))]
 
 
 def describe(state: ProxyState) -> kafka.DescribeConsumerGroupRequest:

@@ -30,6 +30,7 @@ from pathlib import Path
 
 from levelwind.daemon.cli.options import read_settings
 from levelwind.deploy.cluster import Cluster
+from levelwind.deploy.coordinator import assignor_jar
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
@@ -50,6 +51,8 @@ from levelwind_testing.drain.machine_load import CpuSampler
 from levelwind_testing.processes.daemon_process import DaemonProcess
 
 LEAD_SECONDS = 120.0
+BROKERS = {"group.consumer.assignors": "uniform,levelwind.coordinator.PlannedAssignor"}
+"""Settings of the brokers; all else is as Kafka has it."""
 
 
 def main() -> None:
@@ -136,8 +139,8 @@ def play(
     ]
     begun, writing = time.monotonic(), threading.Lock()
     with (
-        Cluster.start(racks=RACKS) as cluster,
         tempfile.TemporaryDirectory() as directory,
+        Cluster.start(racks=RACKS, settings=BROKERS, libraries=[jar(Path(directory))]) as cluster,
         CpuSampler() as sampler,
         ThreadPoolExecutor(options.together) as pool,
     ):
@@ -174,6 +177,11 @@ def play(
                 with log.open("a") as file:
                     file.writelines(json.dumps(event) + "\n" for event in daemon.events)
     return results
+
+
+def jar(directory: Path) -> Path:
+    """The jar for the brokers, which groups of KIP-848 follow plans by."""
+    return assignor_jar.build(directory, assignor_jar.own_version())
 
 
 def group_settings(key: RoundKey) -> list[str]:

@@ -217,7 +217,8 @@ class BareMembers(threading.Thread):
         self.start()
 
     def run(self):
-        asyncio.run(self.beat())
+        with suppress(ConnectionFailedError):  # the brokers end with the benchmark
+            asyncio.run(self.beat())
 
     async def coordinator(self, group, security):
         until = time.monotonic() + WAIT_SECONDS

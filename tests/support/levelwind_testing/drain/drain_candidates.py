@@ -75,5 +75,11 @@ CANDIDATES: Mapping[str, DrainCandidate] = {
             client={"partition.assignment.strategy": "cooperative-sticky"},
             mode="proxy",
         ),
+        DrainCandidate(
+            name="proxied-consumer",
+            strategy="optimal",
+            client={"group.protocol": "consumer"},
+            mode="proxy",
+        ),
     )
 }
