@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from levelwind.daemon.errors import ConfigurationError
 from levelwind.daemon.kafka.lead_group import LeadGroup
-from levelwind.daemon.proxy.static_leave import leave_static
 from levelwind.daemon.service.leadership import LeadChanged
 from levelwind.daemon.telemetry.logger import Logger
 from levelwind.daemon.wire.client_security import client_security
+from levelwind.daemon.wire.static_leave import leave_static
 
 if TYPE_CHECKING:
     from levelwind.daemon.config.settings import Settings

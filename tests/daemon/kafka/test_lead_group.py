@@ -6,8 +6,8 @@ from confluent_kafka.admin import AdminClient
 
 from levelwind.daemon.errors import ConfigurationError
 from levelwind.daemon.kafka.lead_group import LeadGroup
-from levelwind.daemon.proxy.static_leave import leave_static
 from levelwind.daemon.wire.client_security import client_security
+from levelwind.daemon.wire.static_leave import leave_static
 from levelwind_testing.waiting import wait_until
 
 pytestmark = pytest.mark.integration
