@@ -30,6 +30,7 @@ from levelwind.daemon.proxy.way_out import (
     on_disconnected,
     outside,
     refuse,
+    retreat,
     yield_up,
 )
 from levelwind.daemon.wire import group_requests as kafka
@@ -41,7 +42,12 @@ from levelwind.daemon.wire.consumer_heartbeat import (
 )
 
 if TYPE_CHECKING:
-    from levelwind.daemon.proxy.proxy_state import ProxyContext, ProxyEffect, ProxyState
+    from levelwind.daemon.proxy.proxy_state import (
+        BrokersAnswered,
+        ProxyContext,
+        ProxyEffect,
+        ProxyState,
+    )
     from levelwind.daemon.proxy.way_out import Step
     from levelwind.daemon.wire.consumer_heartbeat import ConsumerHeartbeatResponse
     from levelwind.daemon.wire.group_requests import DescribedConsumerGroup, DescribedMember
@@ -56,13 +62,27 @@ MOST_BRISK_SECONDS = 15.0
 """Longest time in which a plan is expected to take effect."""
 
 NO_JAR = (
-    f"the coordinator has no assignor {ASSIGNOR!r}, which follows a plan in a KIP-848 group",
+    f"not every broker has the assignor {ASSIGNOR!r}, which follows a plan in a KIP-848 group",
     (
         "install levelwind's jar on every broker, see docs/coordinator.md; or set"
         " group.protocol=classic for the group's members; or end the mode proxy"
     ),
 )
-"""Reason and action for a coordinator without the assignor."""
+"""Reason and action for brokers without the assignor."""
+
+
+def stay_out(state: ProxyState, answer: BrokersAnswered, now: float, context: ProxyContext) -> Step:
+    """Keep out of a group whose coordinator may be a broker without the assignor.
+
+    Such a coordinator answers the members of a group with an error that ends them, once a carrier
+    alone names the assignor: no broker may lack it.
+    """
+    if answer.unknown:
+        action = "grant the daemon's user all that `levelwind acls` prints; else see to the brokers"
+        return retreat(state, answer.unknown, action, now, context)
+    reason, action = NO_JAR
+    numbers = ", ".join(map(str, answer.lacking))
+    return refuse(state, f"{reason} (brokers {numbers})", action, now, context)
 
 
 def begin(
@@ -160,7 +180,7 @@ def on_described(
             return yield_up(state, now, context)
         state = replace(state, epoch=None)  # the next heartbeat tells the plan again
     leads = described.assignor == ASSIGNOR
-    led = {reader.instance_id or reader.id: _led(reader) for reader in readers}
+    led = _led(readers)
     if leads and led == state.led:
         return state, []
     settled = replace(
@@ -269,8 +289,19 @@ def _readers(described: DescribedConsumerGroup) -> list[DescribedMember]:
     return [one for one in described.members if not (one.rack or "").startswith(MARK)]
 
 
-def _led(member: DescribedMember) -> LedMember:
-    target = member.target or {}
-    # A member that subscribes by a pattern says which topics those are by what it was given.
-    topics = target if member.topics is None else member.topics
-    return LedMember(tuple(topics), member.rack, target)
+def _led(readers: list[DescribedMember]) -> dict[str, LedMember]:
+    """The members by name.
+
+    The coordinator does not tell what a pattern matches: whoever has one counts as a reader of each
+    topic that one of those has partitions of. What it does not read the assignor gives to others.
+    """
+    targets = {reader.id: reader.target or {} for reader in readers}
+    matched = {topic for each in readers if each.pattern for topic in targets[each.id]}
+    return {
+        reader.instance_id or reader.id: LedMember(
+            tuple(sorted(matched if reader.pattern else reader.topics or ())),
+            reader.rack,
+            targets[reader.id],
+        )
+        for reader in readers
+    }

@@ -16,6 +16,7 @@ from levelwind.daemon.proxy.proxy_machine import step
 from levelwind.daemon.proxy.proxy_state import (
     NEVER,
     Answered,
+    AskBrokers,
     Broken,
     Connect,
     Connected,
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
 
     from levelwind.assignors.protocol.records import TopicRecord
+    from levelwind.daemon.proxy.broker_assignors import BrokerAssignors
     from levelwind.daemon.proxy.proxy_state import LedMember, ProxyEffect, ProxyEvent, Standing
     from levelwind.daemon.proxy.settings import ProxySettings
     from levelwind.daemon.wire.broker_connection import BrokerConnection
@@ -71,6 +73,7 @@ class ProxySurroundings:
     bootstrap: tuple[tuple[str, int], ...]
     """Brokers to begin with, by host and port."""
     security: ClientSecurity
+    assignors: BrokerAssignors
     settings: ProxySettings
     layouts: Callable[[], Mapping[str, TopicRecord]]
     """Returns the layouts of topics that the daemon knows, by name."""
@@ -149,10 +152,15 @@ class GroupLink:
             case Send(request=request):
                 if self._connection is not None:
                     self._connection.send(request, self._on_response)
+            case AskBrokers():
+                self._spawn(self._ask_brokers())
             case Depart():
                 self._depart(effect)
             case ProxyLog(event=event, fields=fields):
                 getattr(self._around.log, level_of(event))(event, **fields)
+
+    async def _ask_brokers(self) -> None:
+        self.handle(await self._around.assignors.lacking())
 
     def _on_response(self, response: Any) -> None:
         self.handle(Answered(response))

@@ -6,6 +6,7 @@ import asyncio
 import threading
 from typing import TYPE_CHECKING, Any
 
+from levelwind.daemon.proxy.broker_assignors import BrokerAssignors
 from levelwind.daemon.proxy.group_link import FAREWELL_SECONDS, GroupLink, ProxySurroundings
 from levelwind.daemon.proxy.proxy_state import PlanArrived, Stopped
 from levelwind.daemon.wire.broker_connection import addresses
@@ -55,10 +56,15 @@ class LeaderProxy:
             ConfigurationError: a setting of the connection does not fit; the text names it.
         """
         self._groups = tuple(groups)
+        bootstrap, security = (
+            addresses(client_config["bootstrap.servers"]),
+            client_security(client_config),
+        )
         self._surroundings = ProxySurroundings(
             instance_id=instance_id,
-            bootstrap=addresses(client_config["bootstrap.servers"]),
-            security=client_security(client_config),
+            bootstrap=bootstrap,
+            security=security,
+            assignors=BrokerAssignors(bootstrap, security),
             settings=settings,
             layouts=layouts,
             log=log,

@@ -35,7 +35,9 @@ from levelwind.daemon.proxy.membership import (
 from levelwind.daemon.proxy.proxy_state import (
     NEVER,
     Answered,
+    AskBrokers,
     Broken,
+    BrokersAnswered,
     Connect,
     Connected,
     Disconnected,
@@ -79,9 +81,12 @@ def step(state: ProxyState, event: ProxyEvent, now: float, context: ProxyContext
         case Woken():
             return _on_woken(state, now, context) if now >= state.wake_at else (state, [])
         case Connected(versions=versions):
-            return _on_connected(replace(state, versions=versions), now, context)
+            connected = replace(state, versions=versions, brokers_asked=False)
+            return _on_connected(connected, now, context)
         case Disconnected(reason=reason):
             return on_disconnected(state, reason, now, context)
+        case BrokersAnswered():
+            return _on_brokers_answered(state, event, now, context)
         case Answered(response=response):
             return _on_answer(state, response, now, context)
 
@@ -205,12 +210,25 @@ def _on_described_consumer_group(
     context: ProxyContext,
 ) -> Step:
     match described.error:
+        case kafka.NO_ERROR if described.members and not state.brokers_asked:
+            return state, [AskBrokers()]
         case kafka.NO_ERROR if described.members:
             return carrying.begin(state, described, now, context)
         case kafka.NO_ERROR | kafka.GROUP_ID_NOT_FOUND:
             return _await_members(state, now, context), []
         case _:
             return on_broker_error(state, described.error, now, context)
+
+
+def _on_brokers_answered(
+    state: ProxyState, answer: BrokersAnswered, now: float, context: ProxyContext
+) -> Step:
+    """Look at the group once more: the brokers may have taken a while."""
+    if state.phase is not ProxyPhase.DESCRIBING:
+        return state, []
+    if answer.unknown or answer.lacking:
+        return carrying.stay_out(state, answer, now, context)
+    return _describe(replace(state, brokers_asked=True), now)
 
 
 def _await_members(state: ProxyState, now: float, context: ProxyContext) -> ProxyState:

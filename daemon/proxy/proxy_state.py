@@ -128,6 +128,8 @@ class ProxyState:
 
     carriers: tuple[Carrier, ...] = ()
     """The proxy's members of a KIP-848 group."""
+    brokers_asked: bool = False
+    """Whether all brokers have the assignor, as they said on this connection."""
     brisk_until: float = -math.inf
     """Time until which the carriers' heartbeats come fast, since a plan is to take effect."""
 
@@ -194,6 +196,16 @@ class Answered:
 
 
 @dataclass(frozen=True, slots=True)
+class BrokersAnswered:
+    """The brokers have told which assignors they have."""
+
+    lacking: tuple[int, ...]
+    """Brokers without the one that follows plans."""
+    unknown: str = ""
+    """Why that is not known; else empty."""
+
+
+@dataclass(frozen=True, slots=True)
 class PlanArrived:
     """A newer plan was published; None: the group has none any more."""
 
@@ -212,7 +224,9 @@ class Stopped:
     """The daemon ends, or leads no more."""
 
 
-ProxyEvent: TypeAlias = Woken | Connected | Disconnected | Answered | PlanArrived | Broken | Stopped
+ProxyEvent: TypeAlias = (
+    Woken | Connected | Disconnected | Answered | BrokersAnswered | PlanArrived | Broken | Stopped
+)
 
 
 # Effects.
@@ -228,6 +242,11 @@ class Send:
     """Send a request; `Answered` follows, or `Disconnected`."""
 
     request: GroupRequest | ConsumerHeartbeatRequest
+
+
+@dataclass(frozen=True, slots=True)
+class AskBrokers:
+    """Ask all brokers whether they have the assignor; `BrokersAnswered` follows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,4 +266,4 @@ class ProxyLog(NamedTuple):
     fields: Mapping[str, object]
 
 
-ProxyEffect: TypeAlias = Connect | Send | Depart | ProxyLog
+ProxyEffect: TypeAlias = Connect | Send | AskBrokers | Depart | ProxyLog

@@ -104,6 +104,8 @@ class DescribedMember(NamedTuple):
     classic group."""
     classic: bool = False
     """Whether it speaks the classic protocol in a KIP-848 group, where the coordinator tells."""
+    pattern: str | None = None
+    """Pattern that a member of a KIP-848 group subscribes to; what that matches is not told."""
 
 
 class DescribedGroup(NamedTuple):
@@ -324,6 +326,7 @@ class DescribeConsumerGroupRequest:
             topics if topics and not pattern else None,
             target=target,
             classic=classic,
+            pattern=pattern or None,
         )
 
 

@@ -106,11 +106,11 @@ class Scene:
     def _stand(self, proxy, _, standing, reason):
         self.standings[proxy] = standing, reason
 
-    def join(self, *names, **config):
+    def join(self, *names, topic=None, **config):
         for name in names:
             config = {**self.client, "group.protocol": "consumer", **config}
             bootstrap = config.pop("bootstrap.servers")
-            member = ConfluentMember(bootstrap, self.group, [self.topic], **config)
+            member = ConfluentMember(bootstrap, self.group, [topic or self.topic], **config)
             member.start()
             self.members[name] = member
 
@@ -220,6 +220,26 @@ def test_members_that_come_and_go_have_their_share_before_the_next_plan(scene):
     assert sorted(map(len, scene.held().values())) == [3, 3]
     assert {0} <= set(scene.held()["a"])
     assert {1} <= set(scene.held()["b"])
+
+
+def test_members_that_subscribe_by_a_pattern_follow(scene):
+    scene.join("a", "b", topic=f"^{scene.topic}.*")
+    scene.all_owned()
+    scene.start()
+    scene.plan(a=[0], b=[1, 2, 3, 4, 5])
+    scene.have(a=[0], b=[1, 2, 3, 4, 5])
+    scene.plan(a=[], b=[0, 1, 2, 3, 4, 5])
+    scene.have(a=[], b=[0, 1, 2, 3, 4, 5])
+    wait_until(
+        "what they read",
+        lambda: (
+            {name: led.topics for name, led in scene.led.items()}
+            == {scene.name_of(name): (scene.topic,) for name in "ab"}
+        ),
+        shown=lambda: scene.led,
+    )
+    scene.plan(a=[0, 1], b=[2, 3, 4, 5])
+    scene.have(a=[0, 1], b=[2, 3, 4, 5])
 
 
 def test_the_next_daemon_goes_on_as_the_same_members_and_nothing_moves(scene):

@@ -9,6 +9,8 @@ from levelwind.assignors.protocol.kafka.carried_plan import epoch_of, rack_ids
 from levelwind.daemon.proxy.proxy_machine import step
 from levelwind.daemon.proxy.proxy_state import (
     Answered,
+    AskBrokers,
+    BrokersAnswered,
     Connect,
     Connected,
     Depart,
@@ -59,7 +61,7 @@ class Play:
 
     def __init__(self):
         self.state, self.now = ProxyState(group="g"), 100.0
-        self.sent, self.log, self.departed, self.connects = [], [], [], 0
+        self.sent, self.log, self.departed, self.connects, self.asked = [], [], [], 0, 0
 
     def give(self, event):
         self.state, effects = step(self.state, event, self.now, CONTEXT)
@@ -73,6 +75,8 @@ class Play:
                     self.log.append(effect)
                 case Connect():
                     self.connects += 1
+                case AskBrokers():
+                    self.asked += 1
         return effects
 
     def wake(self):
@@ -87,12 +91,18 @@ class Play:
     def described(self, *members, assignor="levelwind", error=0):
         return self.give(Answered(kafka.DescribedConsumerGroup(error, members, assignor)))
 
-    def connect(self, versions=VERSIONS):
+    def describe(self):
+        """The coordinator says that it has no such classic group."""
+        self.give(Answered(kafka.DescribedGroup(0, "Dead", "", "", ())))
+
+    def connect(self, versions=VERSIONS, lacking=()):
         self.wake()
         self.give(Connected(versions))
-        self.give(Answered(kafka.DescribedGroup(0, "Dead", "", "", ())))
-        if kafka.DescribeConsumerGroupRequest.KEY in versions:
-            assert self.sent[-1].group == "g"
+        self.describe()
+        self.described(member("a"), assignor="uniform")
+        self.give(BrokersAnswered(lacking))
+        if not lacking:
+            self.describe()
 
     def join(self, *members, planned=None, **versions):
         self.give(PlanArrived(planned or plan(1, a=[0, 1, 2], b=[3, 4, 5])))
@@ -143,6 +153,27 @@ def test_it_leads_once_the_group_goes_by_the_plan_and_knows_the_members(play):
         "b": LedMember(("t",), "a", {"t": (3, 4, 5)}),
     }
     assert play.of("proxy.leading") == [{"group": "g", "generation": 4}]
+
+
+def test_whoever_has_a_pattern_reads_each_topic_that_one_of_those_has_partitions_of(play):
+    play.join()
+    play.beat(epoch=4)
+    matching = {"topics": None, "pattern": "^[tu]$"}
+    play.described(
+        member("a", target=[0, 1])._replace(**matching),
+        member("b")._replace(target={"u": (0,)}, **matching),
+        member("c")._replace(**matching),
+        member("d")._replace(topics=None),
+        member("e"),
+        carrier(1),
+    )
+    assert {name: led.topics for name, led in play.state.led.items()} == {
+        "a": ("t", "u"),
+        "b": ("t", "u"),
+        "c": ("t", "u"),
+        "d": (),
+        "e": ("t",),
+    }
 
 
 def test_a_heartbeat_says_nothing_and_another_epoch_asks_for_the_members(play):
@@ -264,6 +295,39 @@ def test_an_error_of_the_coordinator_ends_the_membership_or_finds_another_one(
     assert play.of(event)
     assert play.departed[-1] == Depart("", farewell)
     assert play.state.phase in {ProxyPhase.AWAY, ProxyPhase.CONNECTING}
+
+
+def test_it_joins_no_group_that_a_broker_without_the_assignor_may_coordinate(play):
+    """Such a coordinator ends the group's members."""
+    play.give(PlanArrived(plan(1, a=[0])))
+    play.connect(lacking=(2, 3))
+    (line,) = play.of("proxy.refused")
+    assert "brokers 2, 3" in line["reason"]
+    assert play.heartbeats() == []
+
+
+def test_brokers_that_do_not_tell_their_assignors_are_asked_again_later(play):
+    play.give(PlanArrived(plan(1, a=[0])))
+    play.wake()
+    play.give(Connected(VERSIONS))
+    play.describe()
+    play.described(member("a"))
+    assert play.asked == 1
+    play.give(BrokersAnswered((), "broker 2 does not tell: error 31"))
+    assert "error 31" in play.of("proxy.left")[0]["reason"]
+    play.connect()
+    assert play.asked == 2
+    play.described(member("a"))
+    assert play.heartbeats()
+    assert play.give(BrokersAnswered((1,))) == []
+
+
+def test_each_connection_asks_the_brokers_again(play):
+    play.lead()
+    play.give(Disconnected("reset"))
+    play.connect(lacking=(1,))
+    assert play.asked == 2
+    assert play.of("proxy.refused")
 
 
 @pytest.mark.parametrize("newest", [None, 0])

@@ -417,7 +417,7 @@ def test_a_group_of_kip_848_on_brokers_without_the_jar_is_refused_with_a_clear_w
     scene.plan(a=[0, 1, 2, 3, 4, 5])
     scene.wait(lambda: scene.log.of("proxy.refused"), "refusal")
     (line,) = scene.log.of("proxy.refused")
-    assert "no assignor 'levelwind'" in line["reason"]
+    assert "not every broker has the assignor 'levelwind'" in line["reason"]
     assert "docs/coordinator.md" in line["action"]
     assert "group.protocol=classic" in line["action"]
     assert scene.standing() == "refused"

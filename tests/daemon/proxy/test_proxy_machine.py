@@ -13,6 +13,7 @@ from levelwind.daemon.proxy.proxy_state import (
     NEVER,
     Answered,
     Broken,
+    BrokersAnswered,
     Connect,
     Connected,
     Depart,
@@ -760,6 +761,9 @@ def test_any_events_in_any_order_leave_it_consistent_and_able_to_go_on(seed):
                 Woken,
                 Woken,
                 lambda: Connected(rng.choice([VERSIONS, {}])),
+                lambda: BrokersAnswered(
+                    *rng.choice([((), ""), ((), ""), ((1,), ""), ((), "no answer")])
+                ),
                 lambda: Disconnected("reset"),
                 lambda: PlanArrived(
                     rng.choice([None, plan(rng.randrange(1, 99), a=[rng.randrange(6)])])

@@ -20,6 +20,7 @@ from levelwind.assignors.protocol.kafka.types import (
 )
 from levelwind.assignors.protocol.partition_ranges import WireError
 from levelwind.daemon.wire import group_requests as kafka
+from levelwind.daemon.wire.config_requests import BrokerSettingRequest
 from levelwind.daemon.wire.consumer_heartbeat import ConsumerHeartbeatRequest
 
 REQUESTS = [
@@ -36,6 +37,7 @@ REQUESTS = [
     kafka.LeaveRequest("g", "", "static"),
     ConsumerHeartbeatRequest(group="g", member_id="m", epoch=0, rack_id="r", topics=("t",)),
     ConsumerHeartbeatRequest(group="g", member_id="m", epoch=3),
+    BrokerSettingRequest(1, "group.consumer.assignors"),
 ]
 
 
@@ -61,6 +63,18 @@ def test_a_member_of_kip_848_says_everything_when_it_joins_and_then_what_changes
     )
     beating = ConsumerHeartbeatRequest(group="g", member_id="m", epoch=3)
     assert beating.body() == bytes.fromhex("0267 026d 00000003 00 00 ffffffff 00 00 00 00 00")
+
+
+def test_a_setting_of_a_broker_is_asked_for_by_its_name_and_read_with_its_synonyms():
+    request = BrokerSettingRequest(2, "group.consumer.assignors")
+    name = string("group.consumer.assignors")
+    assert request.body() == int32(1) + b"\4" + string("2") + int32(1) + name + b"\0"
+    synonym = name + string("uniform") + b"\5"
+    entry = name + string("uniform,range") + b"\1\5\0" + array([synonym])
+    result = int16(0) + int16(-1) + b"\4" + string("2") + array([entry])
+    assert request.read(Reader(int32(0) + array([result]))) == (0, "uniform,range")
+    refused = int16(31) + string("no") + b"\4" + string("2") + array([])
+    assert request.read(Reader(int32(0) + array([refused]))) == (31, None)
 
 
 def test_a_join_is_written_as_its_version_says():
@@ -144,6 +158,7 @@ def test_a_member_of_kip_848_has_its_rack_and_the_topics_that_it_names(rack, pat
     (found,) = kafka.DescribeConsumerGroupRequest("g").read(Reader(raw)).members
     assert (found.rack, found.topics) == expected
     assert (found.target, found.classic) == ({"orders": (0, 4)}, False)
+    assert found.pattern == pattern
     typed = kafka.DescribeConsumerGroupRequest("g", typed=True)
     raw = raw[:-1] + b"\0" + raw[-1:]
     assert (typed.VERSION, typed.read(Reader(raw)).members[0].classic) == (1, True)
