@@ -98,16 +98,24 @@ def test_a_reassignment_is_news_and_standing_still_is_none(
     kafka.create(own_prefix, 2, 2)
     reassign(own_prefix, {0: [1, 2], 1: [2, 3]})
     observer = observe()
+
+    def brokers_known():
+        # A broker that does not answer in time is asked again, and is news then.
+        observer.tick_metadata()
+        known = {one.broker for one in of(BrokerRecord, published()) if one.follower_fetching}
+        return len(known) == 3
+
+    eventually(brokers_known)
+    before = len(published())
     observer.tick_metadata()
-    observer.tick_metadata()
-    assert len(published()) == 4
+    assert len(published()) == before
     reassign(own_prefix, {1: [1, 3]})
     eventually(lambda: observer.tick_metadata() or log.of("observer.racks_changed"))
     assert [record.racks for record in of(TopicRecord, published())][:1] == [
         (("a", "b"), ("b", "c"))
     ]
     assert of(TopicRecord, published())[-1].racks == (("a", "b"), ("a", "c"))
-    assert len(of(BrokerRecord, published())) == 3
+    assert {record.broker for record in of(BrokerRecord, published())} == {1, 2, 3}
     assert [event["examples"] for event in log.of("observer.racks_changed")] == [{own_prefix: "1"}]
 
 

@@ -109,6 +109,9 @@ def test_nothing_is_lost_and_nothing_read_twice_on_the_way_there_and_back(
     crew = [*old, *managed, again]
     wait_until("last record", lambda: everything <= set(all_seen(crew)))
     again.stop()
-    duplicates = len(all_seen(crew)) - len(everything)
-    assert duplicates == 0
+    readers = {value: [] for value in everything}
+    for index, member in enumerate(crew):
+        for _, value in member.seen:
+            readers[value].append(index)
+    assert {value: by for value, by in readers.items() if len(by) > 1} == {}
     assert "member.commit_refused" not in caplog.text
