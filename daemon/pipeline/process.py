@@ -39,8 +39,8 @@ from levelwind.deploy.errors import SetupError
 from levelwind.deploy.java import home as java_home
 from levelwind.streaming.errors import PipelineError
 from levelwind.streaming.spark import checkpoint
+from levelwind.streaming.spark.batches.progress import Terminated
 from levelwind.streaming.spark.failure_diagnosis import FailureCause
-from levelwind.streaming.spark.progress import Terminated
 from levelwind.streaming.spark.settings import is_local, is_submitted
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from levelwind.assignors.protocol.records import PipelineRecord
 
 if TYPE_CHECKING:
     from levelwind.assignors.protocol.records import PipelineState
-    from levelwind.streaming.spark.progress import Progress
+    from levelwind.streaming.spark.batches.progress import Progress
 
 REPORT_INTERVAL_SECONDS = 4.0
 """Time between two records of the pipeline: a daemon that takes over, which it does after 6 s, then

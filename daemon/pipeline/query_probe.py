@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from levelwind.streaming.spark.progress import NothingToRead, Progress, Terminated
+from levelwind.streaming.spark.batches.progress import NothingToRead, Progress, Terminated
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from levelwind.daemon.pipeline.liveness.signs_of_life import ExecutorWatch
     from levelwind.daemon.pipeline.liveness.unread_input import UnreadInput
     from levelwind.daemon.pipeline.reporter import ProgressReporter
-    from levelwind.streaming.spark.progress import QueryNews
+    from levelwind.streaming.spark.batches.progress import QueryNews
 
 
 class SparkProbe:

@@ -15,15 +15,15 @@ from levelwind.daemon.pipeline.progress_totals import ProgressTotals
 from levelwind.daemon.telemetry.logger import Logger
 from levelwind.daemon.wall_clock import now_ms
 from levelwind.streaming.spark import checkpoint
-from levelwind.streaming.spark.catch_up import Behind, CatchUp, CaughtUp
+from levelwind.streaming.spark.batches.catch_up import Behind, CatchUp, CaughtUp
+from levelwind.streaming.spark.batches.progress import NothingToRead, Progress, Terminated
 from levelwind.streaming.spark.failure_diagnosis import FailureCause, diagnose
-from levelwind.streaming.spark.progress import NothingToRead, Progress, Terminated
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from levelwind.streaming.spark.batches.progress import QueryNews
     from levelwind.streaming.spark.checkpoint import SetAside
-    from levelwind.streaming.spark.progress import QueryNews
     from levelwind.streaming.spark.store.checkpoint_files import CheckpointFiles
 
 log = Logger()

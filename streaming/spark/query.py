@@ -21,8 +21,9 @@ from levelwind.streaming.messages.buckets import DEFAULT_BUCKETS
 from levelwind.streaming.messages.rows import PASS_THROUGH_PREFIX, Kind
 from levelwind.streaming.output import OutputTopics
 from levelwind.streaming.sized_output import ENVELOPE_BYTES, SHARDS
-from levelwind.streaming.spark import checkpoint, cluster_metadata, progress, session
-from levelwind.streaming.spark.listener import query_listener
+from levelwind.streaming.spark import checkpoint, cluster_metadata, session
+from levelwind.streaming.spark.batches import progress
+from levelwind.streaming.spark.batches.listener import query_listener
 from levelwind.streaming.spark.processors import GroupProcessor, TopicProcessor
 from levelwind.streaming.spark.schemas import KAFKA_COLUMNS, PACKED, ROWS, SINK, KafkaColumns
 from levelwind.streaming.spark.store.batch_offsets import OFFSETS, OffsetsFiles
@@ -38,8 +39,8 @@ if TYPE_CHECKING:
 
     from levelwind.assignors.protocol.topics import Topics
     from levelwind.streaming.rules.skew import SkewRule
+    from levelwind.streaming.spark.batches.progress import QueryNews
     from levelwind.streaming.spark.checkpoint import Checkpoint, SetAside
-    from levelwind.streaming.spark.progress import QueryNews
     from levelwind.streaming.spark.settings import PipelineSettings
     from levelwind.streaming.spark.store.batch_offsets import OffsetsLog
     from levelwind.streaming.spark.store.checkpoint_files import CheckpointFiles

@@ -40,7 +40,7 @@ from levelwind.deploy.cluster import Cluster
 from levelwind.deploy.jars import classpath
 from levelwind.streaming.spark import query as spark_query
 from levelwind.streaming.spark import session
-from levelwind.streaming.spark.progress import Progress, QueryNews, Terminated
+from levelwind.streaming.spark.batches.progress import Progress, QueryNews, Terminated
 from levelwind.streaming.spark.settings import PipelineSettings
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))

@@ -4,7 +4,7 @@ import pytest
 
 from levelwind.daemon.pipeline.query_probe import SparkProbe
 from levelwind.streaming.spark import session
-from levelwind.streaming.spark.progress import NothingToRead, Terminated, read_progress
+from levelwind.streaming.spark.batches.progress import NothingToRead, Terminated, read_progress
 
 BATCH = read_progress(
     {

@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 from levelwind.daemon.pipeline.progress_totals import ProgressTotals
 from levelwind.daemon.pipeline.remote_pipeline import RemotePipeline
 from levelwind.daemon.telemetry.pipeline_metrics import PipelineMetrics
-from levelwind.streaming.spark.progress import Progress
+from levelwind.streaming.spark.batches.progress import Progress
 
 BATCH = Progress(
     batch=7,

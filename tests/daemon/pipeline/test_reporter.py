@@ -9,8 +9,13 @@ from structlog.testing import capture_logs
 from levelwind.daemon.pipeline.reporter import ProgressReporter
 from levelwind.daemon.pipeline.supervisor import relay
 from levelwind.streaming.spark import checkpoint
+from levelwind.streaming.spark.batches.progress import (
+    NothingToRead,
+    Progress,
+    Terminated,
+    unread_offsets,
+)
 from levelwind.streaming.spark.checkpoint import CheckpointShape, SetAside
-from levelwind.streaming.spark.progress import NothingToRead, Progress, Terminated, unread_offsets
 from levelwind.streaming.spark.store.checkpoint_files import LocalFiles
 
 BATCH = Progress(

@@ -17,7 +17,7 @@ from levelwind.daemon.cli.main import main
 from levelwind.deploy.cluster import Cluster
 from levelwind.streaming.decoding import ingest
 from levelwind.streaming.spark import query as pipeline
-from levelwind.streaming.spark.progress import NothingToRead
+from levelwind.streaming.spark.batches.progress import NothingToRead
 from levelwind.streaming.spark.settings import PipelineSettings
 from levelwind_testing import records
 from levelwind_testing.kafka.patient_brokers import PATIENT

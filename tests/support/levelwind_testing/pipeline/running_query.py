@@ -3,7 +3,7 @@
 from pyspark.sql import SparkSession
 
 from levelwind.streaming.spark import query
-from levelwind.streaming.spark.progress import Progress, QueryNews
+from levelwind.streaming.spark.batches.progress import Progress, QueryNews
 from levelwind.streaming.spark.settings import PipelineSettings
 
 

@@ -1,4 +1,4 @@
-from levelwind.streaming.spark.progress import read_progress
+from levelwind.streaming.spark.batches.progress import read_progress
 
 EVENT = {
     "batchId": 3,

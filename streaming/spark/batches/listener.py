@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pyspark import SparkContext
 
-from levelwind.streaming.spark.progress import NothingToRead, Terminated, read_progress
+from levelwind.streaming.spark.batches.progress import NothingToRead, Terminated, read_progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-    from levelwind.streaming.spark.progress import QueryNews
+    from levelwind.streaming.spark.batches.progress import QueryNews
 
 
 def query_listener(

@@ -1,4 +1,4 @@
-from levelwind.streaming.spark.catch_up import Behind, CatchUp, CaughtUp
+from levelwind.streaming.spark.batches.catch_up import Behind, CatchUp, CaughtUp
 
 
 def test_a_query_that_keeps_pace_reports_once_that_it_has_caught_up() -> None:
