@@ -2,6 +2,7 @@
 
     python tests/benchmarks/bench_pipeline.py [--commits 2000000] [--rate 200] [--load 20000]
                                               [--seconds 60] [--sweep] [--shapes]
+                                              [--scenario company,steady,burst,fleet]
 
 One broker, one Spark session, one run: all figures are of the same minutes on the same machine, so
 their ratios hold where the figures themselves do not. The backlog is written straight into
@@ -9,8 +10,9 @@ their ratios hold where the figures themselves do not. The backlog is written st
 commits; at the large one, which no single consumer reaches, commits are written as brokers write
 them, too, and groups keep pace: samples show what was committed since, and which commits they
 count. With `--shapes` there is a broker and a process for each shape of `SHAPES`, without owners
-and with five members a group: a backlog, and the large rate. Memory is that of all processes of the
-pipeline with this script, the driver.
+and with five members a group: a backlog, and the large rate. With `--scenario` it is the traffic of
+a kind of cluster of `SCENARIOS`, once all its keys have been committed, and the rest after it.
+Memory is that of all processes of the pipeline with this script, the driver.
 """
 
 import argparse
@@ -25,7 +27,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -62,6 +64,59 @@ SHAPES = ((20, 100, 50), (2_000, 1, 50), (2_000, 10, 5))
 """Numbers of groups, of topics, and of partitions of each topic; all have 100,000 keys."""
 OWNERS = (0, 5)
 """Numbers of members of each group."""
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """Commits over the keys of a load, as the groups of a kind of cluster make them."""
+
+    load: Load
+    rate: int
+    """Commits a second, while there are any."""
+    busy: float = 1.0
+    """Seconds of each `every` in which there are commits."""
+    every: float = 1.0
+    """Seconds from the begin of a burst to that of the next."""
+    hot_groups: float = 1.0
+    """Share of the groups that make `hot_commits` of the commits, the first ones."""
+    hot_commits: float = 1.0
+
+    def is_busy(self, seconds: float) -> bool:
+        """Whether there are commits at a time, counted from the begin of the first burst."""
+        return seconds % self.every < self.busy
+
+    def keys(self) -> Iterator[tuple[int, bytes]]:
+        """Each commit's partition of the offsets topic and its key, without end."""
+        hot = round(self.load.groups * self.hot_groups)
+        kinds = [itertools.cycle(commit_keys(self.load, range(hot)))]
+        if hot < self.load.groups:
+            kinds.append(itertools.cycle(commit_keys(self.load, range(hot, self.load.groups))))
+        share = 0.0
+        while True:
+            share += self.hot_commits
+            if share >= 1.0:
+                share -= 1.0
+                yield next(kinds[0])
+            else:
+                yield next(kinds[-1])
+
+
+SCENARIOS = {
+    "company": Traffic(Load(0, groups=40, topics=3, partitions=12, owners=3), 200),
+    "steady": Traffic(Load(0, groups=2_000, topics=1, partitions=50, owners=5), 20_000),
+    "burst": Traffic(
+        Load(0, groups=300, topics=30, partitions=20, owners=5),
+        50_000,
+        busy=2.0,
+        every=5.0,
+        hot_groups=0.1,
+        hot_commits=0.9,
+    ),
+    "fleet": Traffic(
+        Load(0, groups=10_000, topics=2_500, partitions=3, owners=1, topics_each=1), 20_000
+    ),
+}
+"""Traffic by kind of cluster: an ordinary company's, a large one, bursts, and many small groups."""
 PACED = "paced"
 """Name of the topic and of the group whose commits are timed."""
 PROBES = 10
@@ -94,6 +149,17 @@ def main() -> None:
         "--shapes", action="store_true", help="measure each of several numbers of groups and topics"
     )
     parser.add_argument(
+        "--scenario",
+        metavar="NAME,NAME",
+        help=f"measure the traffic of kinds of clusters: {', '.join(SCENARIOS)}",
+    )
+    parser.add_argument(
+        "--rest",
+        type=float,
+        default=30.0,
+        help="seconds without commits, after a scenario's traffic",
+    )
+    parser.add_argument(
         "--rate",
         type=int,
         default=200,
@@ -122,12 +188,24 @@ def main() -> None:
     )
     parser.add_argument("--max-offsets", type=int, help="records a batch")
     parser.add_argument(
-        "--interval", type=int, help="milliseconds between the starts of two batches"
+        "--interval", type=int, help="shortest milliseconds between the starts of two batches"
+    )
+    parser.add_argument(
+        "--calm", type=int, help="longest milliseconds; no more than the shortest: always those"
     )
     parser.add_argument(
         "--spark", action="append", default=[], metavar="NAME=VALUE", help="a setting of Spark"
     )
     options = parser.parse_args()
+    if options.scenario:
+        names = options.scenario.split(",")
+        if len(names) > 1:
+            for name in names:
+                run_apart("--scenario", name)
+            return
+        print(f"== {names[0]}: {SCENARIOS[names[0]]}", flush=True)
+        measure_scenario(options, SCENARIOS[names[0]])
+        return
     if not options.shapes:
         shape = (options.groups, options.topics, options.partitions, options.owners or 0)
         measure(options, Load(options.commits, *shape))
@@ -142,16 +220,51 @@ def measure_apart(shape: tuple[int, int, int], owners: int) -> None:
     groups, topics, partitions = shape
     print(f"== {groups:,} groups, {topics} topics of {partitions} partitions, ", end="")
     print(f"{owners} members a group", flush=True)
-    given = [option for option in sys.argv[1:] if option != "--shapes"]
     names = ("--groups", "--topics", "--partitions", "--owners", "--rate")
     values = map(str, (groups, topics, partitions, owners, 0))
+    run_apart(*(word for option in zip(names, values, strict=True) for word in option))
+
+
+def run_apart(*own: str) -> None:
+    """Run this script in a process of its own, with these options besides those it was given."""
+    given = [option for option in sys.argv[1:] if option != "--shapes"]
     # The last of two equal options counts.
-    own = [word for option in zip(names, values, strict=True) for word in option]
     subprocess.run([sys.executable, __file__, *given, *own], check=True)
 
 
 def measure(options: argparse.Namespace, load: Load) -> None:
     """Measure one load on a broker and a session of its own."""
+    with benchmark_of(options) as benchmark:
+        benchmark.prepare(load)
+        # First, since a coordinator reloads what others wrote into its partition, and accepts no
+        # commits meanwhile.
+        if options.rate:
+            benchmark.latency(options.rate, None, options.seconds, options.warm)
+        if options.commits:
+            benchmark.throughput(load, options.rounds)
+        if options.few:
+            benchmark.few_commits(load)
+        if options.load:
+            traffic = Traffic(load, options.load)
+            benchmark.latency(options.load, traffic, options.seconds, options.warm)
+        if options.sweep:
+            benchmark.sweep(load)
+
+
+def measure_scenario(options: argparse.Namespace, traffic: Traffic) -> None:
+    """Measure the traffic of a kind of cluster on a broker and a session of its own."""
+    with benchmark_of(options) as benchmark:
+        benchmark.prepare(traffic.load)
+        every_key = replace(traffic.load, commits=2**40)
+        every_key = replace(every_key, commits=every_key.keys)
+        benchmark.writer.backlog(every_key)
+        benchmark.read_by_pipeline(every_key)
+        benchmark.latency(traffic.rate, traffic, options.seconds, options.warm, options.rest)
+
+
+@contextmanager
+def benchmark_of(options: argparse.Namespace) -> Iterator["PipelineBenchmark"]:
+    """A broker and a session of Spark's of a measurement's own."""
     with Cluster.start(1, settings=BROKER) as cluster:
         # A directory in memory: ratios are compared, not disks.
         memory = Path("/dev/shm")  # noqa: S108 - only a temporary directory in it is used
@@ -159,6 +272,7 @@ def measure(options: argparse.Namespace, load: Load) -> None:
             given = {
                 "max_offsets_per_trigger": options.max_offsets,
                 "trigger_interval": options.interval,
+                "calm_interval": options.calm,
             }
             settings = {name: value for name, value in given.items() if value is not None}
             jars = classpath("spark")
@@ -167,20 +281,7 @@ def measure(options: argparse.Namespace, load: Load) -> None:
                 spark=dict(pair.split("=", 1) for pair in options.spark),
                 jvm_options=class_data_options(jars),
             )
-            benchmark = PipelineBenchmark(spark, cluster.bootstrap, Path(directory), settings)
-            benchmark.prepare(load)
-            # First, since a coordinator reloads what others wrote into its partition, and
-            # accepts no commits meanwhile.
-            if options.rate:
-                benchmark.latency(options.rate, None, options.seconds, options.warm)
-            if options.commits:
-                benchmark.throughput(load, options.rounds)
-            if options.few:
-                benchmark.few_commits(load)
-            if options.load:
-                benchmark.latency(options.load, load, options.seconds, options.warm)
-            if options.sweep:
-                benchmark.sweep(load)
+            yield PipelineBenchmark(spark, cluster.bootstrap, Path(directory), settings)
             spark.stop()
 
 
@@ -359,8 +460,18 @@ class PipelineBenchmark:
 
     # -- latency
 
-    def latency(self, rate: int, load: Load | None, seconds: float, warm: float) -> None:
-        """Print delays at `rate` commits a second, over all keys of a load or by one consumer."""
+    def latency(
+        self,
+        rate: int,
+        traffic: Traffic | None,
+        seconds: float,
+        warm: float,
+        rest: float = 0.0,
+    ) -> None:
+        """Print delays at `rate` commits a second, those of a traffic or of one consumer.
+
+        Then what the pipeline takes in seconds of rest.
+        """
         self.writer.layout(PACED, PROBES)
         self.writer.sample(PACED, PROBES)
         # Times by committed offset: of the commit's acknowledgement, and of the first lag with it.
@@ -370,11 +481,11 @@ class PipelineBenchmark:
         with self.query() as all_batches:
             wait_until("batch", lambda: all_batches)
             write = (
-                (self.press, (rate, load, returned, over))
-                if load
+                (self.press, (traffic, returned, over))
+                if traffic
                 else (self.pace, (rate, returned, over))
             )
-            observed = load.topic_sizes if load else ()
+            observed = traffic.load.topic_sizes if traffic else ()
             threads = [
                 threading.Thread(target=work, args=arguments)
                 for work, arguments in (
@@ -396,6 +507,11 @@ class PipelineBenchmark:
             for thread in threads:
                 thread.join()
             batches = all_batches[before:]
+            if rest:
+                time.sleep(IDLE_SECONDS)
+                rested = processes.usage()
+                time.sleep(rest)
+                at_rest = processes.shown(rested, processes.usage(), rest)
         delays = [
             shown[offset] - returned[offset] for offset in range(first + 1, last) if offset in shown
         ]
@@ -420,6 +536,8 @@ class PipelineBenchmark:
             jvm, python = (seconds / published * 1e6 for seconds in spent)
             print(f"    CPU of each of {published:,} lag records: ", end="")
             print(f"JVM {jvm:,.0f} us, Python {python:,.0f} us")
+        if rest:
+            print(f"at rest, {rest:.0f} s\n{at_rest}")
         print(f"    load of the machine: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
 
     def pace(self, rate: int, returned: dict[int, float], over: threading.Event) -> None:
@@ -442,11 +560,9 @@ class PipelineBenchmark:
             time.sleep(max(due - time.perf_counter(), 0))
         consumer.close()
 
-    def press(
-        self, rate: int, load: Load, returned: dict[int, float], over: threading.Event
-    ) -> None:
-        """Write commits over all keys in steps of 20 ms; the last of each step is the one timed."""
-        keys, offset = commit_keys(load), 10**6
+    def press(self, traffic: Traffic, returned: dict[int, float], over: threading.Event) -> None:
+        """Write commits in steps of 20 ms; the last of each step is the one timed."""
+        keys, offset = traffic.keys(), 10**6
         probes = [commit_key(PACED, PACED, partition) for partition in range(PROBES)]
         raw = base64.urlsafe_b64decode(self.writer.ids[PACED] + "==")
 
@@ -455,12 +571,12 @@ class PipelineBenchmark:
                 returned.update({offset: time.perf_counter()}) if error is None else None
             )
 
-        due = time.perf_counter()
+        begun = due = time.perf_counter()
         while not over.is_set():
             at = now_ms()
-            for _ in range(rate // 50 - 1):
+            count = traffic.rate // 50 - 1 if traffic.is_busy(due - begun) else 0
+            for partition, key in itertools.islice(keys, count):
                 self.committed += 1
-                partition, key = keys[self.committed % len(keys)]
                 self.writer.write(key, commit_value(self.committed, at), partition)
             offset += 1
             self.writer.write(

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "max": 1.0}
+QUANTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "max": 1.0}
 
 
 def quantiles(delays: Iterable[float], *, digits: int = 2) -> str:

@@ -37,10 +37,24 @@ class Load:
     partitions: int
     owners: int = 0
     """Members of each group, which share the partitions of each topic; 0: none is known."""
+    topics_each: int = 0
+    """Topics that each group reads; 0: all of them."""
 
     @property
     def keys(self) -> int:
-        return min(self.commits, self.groups * self.topics * self.partitions)
+        return min(self.commits, self.groups * self.read_by_each * self.partitions)
+
+    @property
+    def read_by_each(self) -> int:
+        """Topics that each group reads."""
+        return self.topics_each or self.topics
+
+    def topics_of(self, group: int) -> range | tuple[int, ...]:
+        """The numbers of the topics that a group reads."""
+        if not self.topics_each:
+            return range(self.topics)
+        first = group * self.topics_each
+        return tuple((first + number) % self.topics for number in range(self.topics_each))
 
     @property
     def topic_sizes(self) -> tuple[tuple[str, int], ...]:
@@ -179,7 +193,7 @@ def member_assignments(load: Load) -> Iterator[MemberAssignment]:
                 group_epoch=1,
                 member_epoch=1,
                 state="active",
-                assigned={topic: owned for topic, _ in load.topic_sizes},
+                assigned={f"topic-{topic}": owned for topic in load.topics_of(group)},
                 pending={},
                 revoking={},
                 rack="a",
@@ -197,13 +211,14 @@ def commit_value(offset: int, at: int, topic_id: bytes = RAW_ID) -> bytes:
     return struct.pack(">hqiBqBBB", 4, offset, -1, 1, at, 1, 0, 16) + topic_id
 
 
-def commit_keys(load: Load) -> list[tuple[int, bytes]]:
-    """Each key with its partition of the offsets topic."""
+def commit_keys(load: Load, groups: range | None = None) -> list[tuple[int, bytes]]:
+    """Each key with its partition of the offsets topic, of all groups or of some."""
     return [
         (group % OFFSETS_PARTITIONS, commit_key(f"group-{group}", f"topic-{topic}", partition))
         for partition in range(load.partitions)
-        for topic in range(load.topics)
-        for group in range(load.groups)
+        for number in range(load.read_by_each)
+        for group in (groups or range(load.groups))
+        for topic in (load.topics_of(group)[number],)
     ]
 
 
