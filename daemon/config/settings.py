@@ -99,8 +99,13 @@ class PipelineSection:
     """Seconds of event time for which the skew rule must count without a break before the trigger
     is raised."""
     trigger_interval: Seconds = 0.55
-    """Seconds between the starts of two batches; 0: a batch begins when the last one ends. Then lag
-    shows up to 0.3 s sooner, for more than twice the CPU where few commits come."""
+    """Shortest seconds between the starts of two batches, while skew counts in a group, a plan is
+    followed or much is committed; 0: a batch always begins when the last one ends. Then lag shows
+    up to 0.3 s sooner, for more than twice the CPU."""
+    calm_interval: Seconds = 2.5
+    """Longest seconds between the starts of two batches otherwise. Skew is noticed as soon as with
+    the shortest, since a pause ends within `skew_duration`. No more than `trigger_interval`: the
+    time between two batches is fixed."""
     max_offsets_per_trigger: Annotated[int, Field(gt=0)] = 1_000_000
     """The most records of one batch."""
     parallelism: Annotated[int, Field(ge=1)] = 2
@@ -239,6 +244,7 @@ class Settings(BaseModel):
             skew_utilisation=section.skew_utilisation,
             skew_duration=round(section.skew_duration * 1000),
             trigger_interval=round(section.trigger_interval * 1000),
+            calm_interval=round(section.calm_interval * 1000),
             max_offsets_per_trigger=section.max_offsets_per_trigger,
             kafka=self.java_client(),
             spark=with_files(section.spark, "pipeline.spark"),

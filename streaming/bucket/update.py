@@ -25,6 +25,8 @@ from levelwind.streaming.bucket.state import (
     unpack_groups,
 )
 from levelwind.streaming.group import update as group_update
+from levelwind.streaming.rules.cadence import LASTING_SKEW_MS
+from levelwind.streaming.rules.event_time import UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -49,6 +51,8 @@ class BucketResult:
     """Records of the speeds of such groups."""
     groups: Mapping[str, UpdateResult]
     """The result of each other group that the batch is about, in order."""
+    at_stake: bool
+    """Whether skew counts in a group that somebody may level: see `rules.cadence`."""
 
 
 def advance(
@@ -78,7 +82,8 @@ def advance(
     lags, speeds = list(update.publish()), update.speeds()
     if not (update.unknown or update.singled_out.any()):
         values = {SAMPLES: update.state.pack_samples()} if update.changed else {}
-        return BucketResult(values=values, lags=lags, speeds=speeds, groups={})
+        at_stake = _at_stake(update.state)
+        return BucketResult(values=values, lags=lags, speeds=speeds, groups={}, at_stake=at_stake)
     packed = unpack_groups(value) if (value := stored(GROUPS)) is not None else {}
     before = _taken_out(state, update, packed)
     results = {
@@ -95,7 +100,15 @@ def advance(
         lags=lags,
         speeds=speeds,
         groups=results,
+        at_stake=_at_stake(after),
     )
+
+
+def _at_stake(state: BucketState) -> bool:
+    """Whether skew counts in a group and is no trigger yet, or not for long."""
+    lasted = state["evaluated_at"] - state["since"]
+    recent = ~state["active"] | (lasted <= LASTING_SKEW_MS)
+    return bool(((state["since"] != UNKNOWN) & recent).any())
 
 
 def _taken_out(

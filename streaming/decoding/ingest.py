@@ -77,6 +77,8 @@ class PackedRows:
     n: list[int] = field(default_factory=list)
     buckets: int = DEFAULT_BUCKETS
     """The number of buckets that the topics and the groups are in; no column."""
+    followed: int = 0
+    """Records of plans and of who follows them; no column."""
 
     def add(
         self,
@@ -186,6 +188,7 @@ def pack_batch(
         if name in {OFFSETS_TOPIC, topics.commits}:
             _pack_offsets(packed, of_topic)
         elif (kind := topics.kind(name)) is not None:
+            packed.followed += of_topic.offset.size if kind == "assignments" else 0
             for row in range(of_topic.offset.size):
                 _pack_record(packed, of_topic.raw(row), kind, topics)
     return packed

@@ -84,6 +84,10 @@ class Row(NamedTuple):
         return self._asdict()
 
 
+NO_TOPIC = ""
+"""Topic of a row that is no record: it says that something is at stake in a group."""
+
+
 class SinkRow(NamedTuple):
     """A record to write to Kafka."""
 

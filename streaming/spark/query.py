@@ -18,12 +18,14 @@ from levelwind.streaming.bucket.state import VALUES
 from levelwind.streaming.decoding import ingest
 from levelwind.streaming.errors import PipelineError
 from levelwind.streaming.messages.buckets import DEFAULT_BUCKETS
-from levelwind.streaming.messages.rows import PASS_THROUGH_PREFIX, Kind
+from levelwind.streaming.messages.rows import NO_TOPIC, PASS_THROUGH_PREFIX, Kind
 from levelwind.streaming.output import OutputTopics
 from levelwind.streaming.sized_output import ENVELOPE_BYTES, SHARDS
 from levelwind.streaming.spark import checkpoint, cluster_metadata, session
 from levelwind.streaming.spark.batches import progress
+from levelwind.streaming.spark.batches.batch_clock import BatchClock
 from levelwind.streaming.spark.batches.listener import query_listener
+from levelwind.streaming.spark.batches.progress import Progress
 from levelwind.streaming.spark.processors import GroupProcessor, TopicProcessor
 from levelwind.streaming.spark.schemas import KAFKA_COLUMNS, PACKED, ROWS, SINK, KafkaColumns
 from levelwind.streaming.spark.store.batch_offsets import OFFSETS, OffsetsFiles
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from levelwind.assignors.protocol.topics import Topics
+    from levelwind.streaming.decoding.ingest import PackedRows
     from levelwind.streaming.rules.skew import SkewRule
     from levelwind.streaming.spark.batches.progress import QueryNews
     from levelwind.streaming.spark.checkpoint import Checkpoint, SetAside
@@ -80,7 +83,9 @@ def pack(records: DataFrame, topics: Topics, buckets: int = DEFAULT_BUCKETS) -> 
             packed = ingest.pack_batch(records, topics, buckets)
             if records.timestamp.size:
                 newest = int(records.timestamp.max())
-                packed.add(PASS_THROUGH_PREFIX, Kind.SKIPPED, b"", reason=progress.NEWEST, n=newest)
+                _add_count(packed, progress.NEWEST, newest)
+            if packed.followed:
+                _add_count(packed, progress.FOLLOWED, packed.followed)
             yield pa.RecordBatch.from_pydict(
                 {name: getattr(packed, name) for name in PACKED.fieldNames()},
                 schema=_arrow_schema(),
@@ -89,6 +94,10 @@ def pack(records: DataFrame, topics: Topics, buckets: int = DEFAULT_BUCKETS) -> 
     packed = records.mapInArrow(decode, PACKED)
     counted = packed.observe(progress.COUNTS, _counts())
     return counted.where(sql.length("payload") > 0).select(*ROWS.fieldNames())
+
+
+def _add_count(packed: PackedRows, reason: str, n: int) -> None:
+    packed.add(PASS_THROUGH_PREFIX, Kind.SKIPPED, b"", reason=reason, n=n)
 
 
 def _joined_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -153,12 +162,15 @@ def by_topic(
 
 def by_group(rows: DataFrame, rule: SkewRule, topics: Topics, outputs: OutputTopics) -> DataFrame:
     """Apply rows to the states of their groups, giving records to publish."""
-    return rows.groupBy("state_key").transformWithState(
+    records = rows.groupBy("state_key").transformWithState(
         statefulProcessor=GroupProcessor((*VALUES, SHARDS), rule, topics, outputs),
         outputStructType=SINK,
         outputMode="Update",
         timeMode="None",
     )
+    is_record = sql.col("topic") != NO_TOPIC
+    at_stake = sql.count_if(~is_record).alias(progress.AT_STAKE)
+    return records.observe(progress.AT_STAKE, at_stake).where(is_record)
 
 
 def source(
@@ -289,8 +301,15 @@ def start(
     if prepared.set_aside is not None and on_set_aside is not None:
         on_set_aside(prepared.set_aside)
     name = f"{settings.prefix}pipeline"
-    if on_progress is not None:
-        spark.streams.addListener(query_listener(on_progress, name, frozenset(ingest.REASONS)))
+    clock = BatchClock(settings.cadence)
+
+    def on_news(news: QueryNews) -> None:
+        if isinstance(news, Progress):
+            clock.on_batch(news)
+        if on_progress is not None:
+            on_progress(news)
+
+    spark.streams.addListener(query_listener(on_news, name, frozenset(ingest.REASONS)))
     writer = _writer(settings, cluster.message_bytes)
     outputs = OutputTopics(
         topics=topics,
@@ -316,7 +335,7 @@ def start(
     log = _offsets_log(spark, files, prepared, settings.driver_port)
     rows = by_topic(rows, lag_rule, log, buckets)
     records = by_group(rows, settings.skew, topics, outputs)
-    return (
+    query: StreamingQuery = (
         records.writeStream.format("kafka")
         .queryName(name)
         .outputMode("update")
@@ -326,3 +345,6 @@ def start(
         .trigger(processingTime=f"{settings.trigger_interval} milliseconds")
         .start()
     )
+    if 0 < settings.trigger_interval < settings.calm_interval:
+        clock.pace(query)
+    return query

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from levelwind.streaming import output
 from levelwind.streaming.bucket import update as bucket_update
 from levelwind.streaming.messages.buckets import GROUP_KEY_PREFIX, TOPIC_KEY_PREFIX
-from levelwind.streaming.messages.rows import Kind, Row
+from levelwind.streaming.messages.rows import NO_TOPIC, Kind, Row, SinkRow
 from levelwind.streaming.sized_output import SHARDS, SizedOutput
 from levelwind.streaming.spark.store import batch_offsets
 from levelwind.streaming.topic import joint_update
@@ -115,6 +115,8 @@ class GroupRows:
         yield from sized.unneeded(payload for _, kind, payload in events if kind == Kind.VERIFY_KEY)
         if sized.changed:
             self._store(SHARDS, sized.pack())
+        if result.at_stake:
+            yield SinkRow(NO_TOPIC, b"", None, 0)
 
     def _store(self, name: str, value: bytes | None) -> None:
         """Keep a value of the bucket's state; None: keep none."""

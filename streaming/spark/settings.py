@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from levelwind.assignors.protocol.topics import OFFSETS_TOPIC, Topics
+from levelwind.streaming.rules.cadence import CadenceRule
 from levelwind.streaming.rules.skew import SkewRule
 
 if TYPE_CHECKING:
@@ -55,10 +56,10 @@ class PipelineSettings:
     skew_utilisation: float = 0.85
     skew_duration: int = 2_000
     trigger_interval: int = 550
-    """Time between the starts of two batches; 0: the next batch begins when one ends.
-
-    A batch costs CPU whatever is in it, so that no pause between them costs most where little is
-    committed."""
+    """Shortest time between the starts of two batches; 0: the next batch begins when one ends."""
+    calm_interval: int = 2_500
+    """Longest time between the starts of two batches, while nothing is at stake: see
+    `rules.cadence`. No more than `trigger_interval`: the time is always that."""
     max_offsets_per_trigger: int = 1_000_000
     start_timeout: int = 30_000
     """Time after which the start fails if the cluster does not answer or lacks a topic."""
@@ -80,6 +81,15 @@ class PipelineSettings:
     def commits_topic(self) -> str:
         """The topic that commits are read from."""
         return self.topics.commits if self.commits_polled else OFFSETS_TOPIC
+
+    @property
+    def cadence(self) -> CadenceRule:
+        """The rule of when a batch begins."""
+        return CadenceRule(
+            shortest_ms=self.trigger_interval,
+            longest_ms=self.calm_interval,
+            skew_duration_ms=self.skew_duration,
+        )
 
     @property
     def skew(self) -> SkewRule:

@@ -81,7 +81,7 @@ class InputSight:
 
         Args:
             now: the time.
-            interval: seconds between the begins of two batches.
+            interval: seconds between the begins of two batches at most.
         """
         since = self.unread_since
         return self.serves(now) and since is not None and now - since >= interval + UNREAD_SECONDS
@@ -99,7 +99,8 @@ class UnreadInput:
         """
         self._settings = settings
         self._takes_records = takes_records
-        self._interval = settings.pipeline.trigger_interval
+        pipeline = settings.pipeline
+        self._interval = max(pipeline.trigger_interval, pipeline.calm_interval)
         self._lock = threading.Lock()
         self._sight = InputSight()
         self._batches = 0

@@ -1,1 +1,1 @@
-"""The batches of the query: what Spark tells of each, and how far the query has come."""
+"""The batches of the query: what Spark tells of each, and when the next one begins."""

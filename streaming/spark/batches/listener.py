@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from functools import cached_property
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pyspark import SparkContext
@@ -37,8 +38,10 @@ class _Listener:
     sixth of the CPU time of Spark's process, and this is less than a hundredth.
     """
 
-    class Java:
-        implements: ClassVar = ["org.apache.spark.sql.streaming.PythonStreamingQueryListener"]
+    Java: ClassVar = SimpleNamespace(
+        implements=["org.apache.spark.sql.streaming.PythonStreamingQueryListener"]
+    )
+    """The name of the interface, where py4j looks for it."""
 
     def __init__(
         self,

@@ -11,6 +11,10 @@ if TYPE_CHECKING:
 
 COUNTS = "levelwind_counts"
 """Name of the observed metric: a list of counts, each with its reason."""
+AT_STAKE = "levelwind_at_stake"
+"""Name of the observed metric: the number of buckets with a group whose skew is at stake."""
+FOLLOWED = "followed"
+"""Reason of the entries of `COUNTS` that count records of plans and of who follows them."""
 NEWEST = "newest"
 """Reason of the one entry of `COUNTS` that is no count but the time of the newest record."""
 
@@ -46,6 +50,8 @@ class Progress:
     """Records of this batch that the pipeline has no use for, by kind."""
     read: Mapping[tuple[str, int], int] = field(default_factory=dict)
     """Offsets at which the batch ended, by topic and partition."""
+    at_stake: bool = False
+    """Whether somebody would act on the next batch: see `rules.cadence`."""
 
     def delay_ms(self, at: int) -> int | None:
         """Age of the newest record read, at a time in milliseconds since the epoch."""
@@ -80,10 +86,14 @@ def read_progress(event: Mapping[str, Any], reasons: Collection[str]) -> Progres
     rejected: Counter[str] = Counter()
     skipped: Counter[str] = Counter()
     newest: int | None = None
-    for counted in event.get("observedMetrics", {}).get(COUNTS, {}).get(COUNTS) or ():
+    observed = event.get("observedMetrics", {})
+    at_stake = bool(observed.get(AT_STAKE, {}).get(AT_STAKE))
+    for counted in observed.get(COUNTS, {}).get(COUNTS) or ():
         reason, n = counted["reason"], int(counted["n"])
         if reason == NEWEST:
             newest = n if newest is None else max(newest, n)
+        elif reason == FOLLOWED:
+            at_stake = True
         else:
             (rejected if reason in reasons else skipped)[reason] += n
     operators = event["stateOperators"]
@@ -101,6 +111,7 @@ def read_progress(event: Mapping[str, Any], reasons: Collection[str]) -> Progres
         newest=newest,
         rejected=dict(rejected),
         skipped=dict(skipped),
+        at_stake=at_stake,
         read={
             (topic, int(partition)): offset
             for source in event["sources"]

@@ -23,8 +23,9 @@ from levelwind.streaming.messages.buckets import DEFAULT_BUCKETS, GROUP_KEY_PREF
 from levelwind.streaming.messages.lag_columns import LagRows, LagSamples
 from levelwind.streaming.messages.packing import PackingError, pack
 from levelwind.streaming.messages.rows import Kind, SinkRow
-from levelwind.streaming.rules.event_time import JUMP_MS
-from levelwind.streaming.rules.skew import SkewRule
+from levelwind.streaming.rules.cadence import LASTING_SKEW_MS
+from levelwind.streaming.rules.event_time import JUMP_MS, UNKNOWN
+from levelwind.streaming.rules.skew import SkewRule, SkewRun
 from levelwind_testing.examples import examples
 from levelwind_testing.pipeline.coordinator_commands import Groups, owners, plan_of
 from levelwind_testing.pipeline.local_pipeline import (
@@ -78,6 +79,9 @@ class TwinPipeline(LocalPipeline):
         assert sorted(published, key=by_key) == sorted(expected, key=by_key)
         for group, state in self.alone.items():
             assert packed(self.group_state(group)) == packed(state)
+        assert self.at_stake[BUCKET] == any(
+            is_at_stake(state.skew_run) for state in self.alone.values()
+        )
         kept = {group for group in NAMES if self._keeps(group)}
         assert kept == self.alone.keys() & set(NAMES)
         return published
@@ -85,6 +89,12 @@ class TwinPipeline(LocalPipeline):
     def _keeps(self, group: str) -> bool:
         values = [self.groups.get(f"{BUCKET}/{name}") for name in ("samples", "members")]
         return None not in values and group in BucketState.unpack(*values).groups
+
+
+def is_at_stake(run: SkewRun) -> bool:
+    return run.since != UNKNOWN and (
+        not run.active or run.evaluated_at - run.since <= LASTING_SKEW_MS
+    )
 
 
 def names_in(rows: list[GroupEvent]) -> set[str]:
@@ -488,6 +498,19 @@ def test_a_trigger_is_raised_once_and_cleared_once_though_samples_are_applied_in
     found = [(key, value is None) for key, value in triggers(run(story, pipeline, batches=[3, 14]))]
     for group in NAMES:
         assert [gone for key, gone in found if group.encode() in key] == [False, True], group
+
+
+def test_skew_is_at_stake_until_it_has_been_a_trigger_for_a_minute() -> None:
+    story, pipeline = settled()
+    at_stake = []
+    for second in range(4, 70):
+        story.sample(second, "t", [1000, 100, 1000] if second > 5 else [100] * PARTITIONS)
+        run(story, pipeline)
+        story.messages.clear()
+        at_stake.append(pipeline.at_stake[BUCKET])
+    # A sample is evaluated with the next one: the first of skew, at 6 s, when that of 7 s is read.
+    seconds = [second for second, stakes in enumerate(at_stake, 4) if stakes]
+    assert seconds == list(range(7, 7 + LASTING_SKEW_MS // 1000 + 1))
 
 
 # -- state as bytes

@@ -54,6 +54,24 @@ def running(
     running.query.stop()
 
 
+def test_the_query_keeps_to_the_cadence_from_its_first_batch_on(
+    lw: Installation, running: RunningQuery, fresh: Callable[[str], str]
+) -> None:
+    topic, group = fresh("work"), fresh("readers")
+    lw.create(topic)
+    lw.fill(topic, [9])
+    lw.observe(topic)
+    lw.commit(group, topic, {0: 1})
+    lw.sample(topic)
+    wait_until("lag", lambda: lw.lag_of(group, topic))
+    executor = running.query._jsq.streamingQuery().triggerExecutor()
+    assert "Proxy" in executor.clock().getClass().getName()
+    batches = len(running.batches)
+    lw.commit(group, topic, {0: 2})
+    wait_until("batch by that clock", lambda: len(running.batches) > batches)
+    wait_until("lag", lambda: lw.lag_of(group, topic)["committed"] == [2])
+
+
 def test_the_lag_of_a_real_consumer_is_its_true_lag(
     lw: Installation, running: RunningQuery, fresh: Callable[[str], str]
 ) -> None:

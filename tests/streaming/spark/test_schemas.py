@@ -19,7 +19,7 @@ TYPES = {
     [(PackedRows, schemas.PACKED), (rows.Row, schemas.ROWS), (rows.SinkRow, schemas.SINK)],
 )
 def test_the_rows_and_the_schema_of_a_table_agree(row: type, schema: StructType) -> None:
-    columns = [name for name in row.__annotations__ if name != "buckets"]
+    columns = [name for name in row.__annotations__ if name not in {"buckets", "followed"}]
     assert columns == schema.fieldNames()
     for field in schema:
         annotation = row.__annotations__[field.name]

@@ -106,6 +106,8 @@ class LocalPipeline:
     """Offset up to which each partition of the offsets topic is read; None: not tracked."""
     skipped: Counter[str | None] = field(default_factory=Counter)
     """Number of records without any effect, by kind."""
+    at_stake: dict[str, bool] = field(default_factory=dict)
+    """By state key of a bucket, whether skew was at stake in its last batch."""
 
     def group_state(self, group: str) -> GroupState:
         """The state of a group after the last batch."""
@@ -171,6 +173,7 @@ class LocalPipeline:
             self.skew,
             {TOPICS.assignments: "assignments"},
         )
+        self.at_stake[state_key] = result.at_stake
         for name, value in result.values.items():
             if value is not None:
                 self.groups[f"{state_key}/{name}"] = value
