@@ -106,7 +106,7 @@ class PipelineSection:
     """Longest seconds between the starts of two batches otherwise. Skew is noticed as soon as with
     the shortest, since a pause ends within `skew_duration`. No more than `trigger_interval`: the
     time between two batches is fixed."""
-    max_offsets_per_trigger: Annotated[int, Field(gt=0)] = 1_000_000
+    max_offsets_per_trigger: Annotated[int, Field(gt=0)] = 250_000
     """The most records of one batch."""
     parallelism: Annotated[int, Field(ge=1)] = 2
     """Tasks that work at the same time, and partitions of the state. A checkpoint of another number

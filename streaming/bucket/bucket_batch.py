@@ -6,12 +6,14 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from levelwind.streaming.group import event_order
 from levelwind.streaming.messages.lag_columns import LagRows, LagSamples
 from levelwind.streaming.messages.rows import Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from levelwind.streaming.group.event_order import GroupBatch
     from levelwind.streaming.messages.lag_columns import LagRow, LagSample
@@ -22,9 +24,9 @@ class BucketBatch:
     """The content of a batch for a bucket of groups."""
 
     samples: tuple[LagSamples, ...]
-    """In the order in which they take effect."""
+    """In any order, but those of a topic in that of their log."""
     lags: tuple[LagRows, ...]
-    """Of each topic one row at most names a group."""
+    """A group's lag in a topic once at most."""
     rows: Mapping[str, Sequence[tuple[int, bytes]]]
     """By group, kind and payload of the rows that are about it alone."""
 
@@ -42,7 +44,6 @@ class BucketBatch:
                     lags.append(LagRows.unpack(payload))
                 case _:
                     by_group[group].append((kind, payload))
-        samples.sort(key=lambda sample: (sample.at, sample.topic))
         return cls(samples=tuple(samples), lags=tuple(lags), rows=dict(by_group))
 
     def by_group(self, groups: Collection[str]) -> dict[str, GroupBatch]:
@@ -50,16 +51,21 @@ class BucketBatch:
         samples: dict[str, list[LagSample]] = defaultdict(list)
         lags: dict[str, list[LagRow]] = defaultdict(list)
         for sampled in self.samples:
-            for index, group in enumerate(sampled.groups):
-                if group in groups:
-                    samples[group].append(sampled.sample(index))
+            for group, row in _rows_of(sampled, groups):
+                samples[group].append(sampled.sample(row))
         for rows in self.lags:
-            for index, group in enumerate(rows.groups):
-                if group in groups:
-                    lags[group].append(rows.row(index))
+            for group, row in _rows_of(rows, groups):
+                lags[group].append(rows.row(row))
         return {
             group: event_order.read_rows(
                 self.rows.get(group, ()), samples.get(group, ()), lags.get(group, ())
             )
             for group in sorted(groups)
         }
+
+
+def _rows_of(part: LagSamples | LagRows, groups: Collection[str]) -> Iterator[tuple[str, int]]:
+    """The rows of some groups, each with its group."""
+    wanted = np.array([group in groups for group in part.groups], np.bool_)
+    for row in np.flatnonzero(wanted[part.group]).tolist():
+        yield part.groups[part.group[row]], row

@@ -9,6 +9,7 @@ columns of such a group are not used, and its batch is applied by `group.update`
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -16,7 +17,7 @@ import pyarrow as pa
 
 from levelwind.assignors.problem.drain import sum_by_member
 from levelwind.streaming.bucket import skew_columns, speed_columns
-from levelwind.streaming.bucket.state import BucketState, OwnerText, ranges
+from levelwind.streaming.bucket.state import BucketState, OwnerText, ranges, starts
 from levelwind.streaming.group.update import TTL_MS
 from levelwind.streaming.messages.lag_json import Claim, local_field
 from levelwind.streaming.messages.own_fields import OwnColumns, shared_texts
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from levelwind.assignors.protocol.records import SpeedRecord, Tombstone
     from levelwind.streaming.messages.lag_columns import LagRows, LagSamples
+    from levelwind.streaming.messages.lag_json import SharedFields
     from levelwind.streaming.messages.own_fields import Texts
     from levelwind.streaming.rules.event_time import Floats, Int64, Mask
     from levelwind.streaming.rules.skew import SkewRule
@@ -51,13 +53,51 @@ class _Rows(NamedTuple):
     row: Int64
     group: Int64
     entry: Int64
-    others: Int64
-    """Groups of rows that say nothing of what the groups read: time alone passes for these."""
+    """-1: the row says nothing of what the group reads, for which time alone passes."""
 
     def where(self, mask: Mask) -> _Rows:
         if mask.all():
             return self
-        return _Rows(self.row[mask], self.group[mask], self.entry[mask], self.others)
+        return self.take(mask)
+
+    def take(self, rows: Int64 | Mask) -> _Rows:
+        return _Rows(self.row[rows], self.group[rows], self.entry[rows])
+
+
+class _Logs(NamedTuple):
+    """The number in the bucket of each log of a `LagSamples`; the last item is -1, for none."""
+
+    commit: Int64
+    sample: Int64
+
+
+def in_turns(samples: Sequence[LagSamples], rows: Sequence[_Rows]) -> Iterator[tuple[int, _Rows]]:
+    """The rows of some samples in turns: a group has one of a turn at most, its earlier ones first.
+
+    Groups do not depend on each other, so that a turn may be applied at once, in parts: for each
+    the index of its `LagSamples` and the rows.
+    """
+    rank = {name: n for n, name in enumerate(sorted({t for part in samples for t in part.topics}))}
+    part = np.repeat(np.arange(len(rows)), [of_part.row.size for of_part in rows])
+    if not part.size:
+        return
+    group = np.concatenate([of_part.group for of_part in rows])
+    topics = [p.topic[r.row] for p, r in zip(samples, rows, strict=True)]
+    at = np.concatenate([p.at[t] for p, t in zip(samples, topics, strict=True)])
+    ranks = [np.array([rank[name] for name in p.topics]) for p in samples]
+    topic = np.concatenate([r[t] for r, t in zip(ranks, topics, strict=True)])
+    order = np.lexsort((topic, at, group))
+    first = np.flatnonzero(np.diff(group[order], prepend=UNKNOWN))
+    turn = np.empty(group.size, np.int64)
+    turn[order] = np.arange(group.size) - np.repeat(first, np.diff(first, append=group.size))
+    place = np.concatenate([np.arange(of_part.row.size) for of_part in rows])
+    code = turn * len(rows) + part
+    order = np.argsort(code, kind="stable")
+    bounds = np.flatnonzero(np.diff(code[order], prepend=UNKNOWN, append=UNKNOWN))
+    for begin, end in pairwise(bounds.tolist()):
+        some = order[begin:end]
+        number = int(part[some[0]])
+        yield number, rows[number].take(place[some])
 
 
 class ColumnUpdate:
@@ -76,11 +116,11 @@ class ColumnUpdate:
         self._numbers: dict[tuple[str, ...], Int64] = {}
         """By the groups of a row, which are often those of the next: their numbers."""
         self._topic = {topic: number for number, topic in enumerate(state.topics)}
-        self._by_topic = np.argsort(state["topic"], kind="stable")
-        """Entries in the order of their topics."""
-        self._topic_starts = np.searchsorted(
-            state["topic"][self._by_topic], np.arange(len(state.topics) + 1)
-        )
+        codes = state["topic"].astype(np.int64) * len(state.groups) + state.group
+        self._by_code = np.argsort(codes)
+        """Entries in the order of their topics and groups."""
+        self._codes = codes[self._by_code]
+        """The topic and group of each of these: the topic's number times the groups, and theirs."""
         self._logs = {log: number for number, log in enumerate(state.logs)}
         self._touched = np.zeros(len(state.groups), np.bool_)
         """By group, whether it has a sample or lag in the batch."""
@@ -111,10 +151,14 @@ class ColumnUpdate:
         published = [self._rows_of(part) for part in lags]
         if sampled:
             self.state = self.state.with_own_samples()
-        for part, rows in zip(samples, sampled, strict=True):
-            self._apply_sample(part, rows.where(~self.singled_out[rows.group]))
+        logs = [self._log_numbers(part) for part in samples]
+        for number, rows in in_turns(samples, sampled):
+            of_part = samples[number], logs[number]
+            self._apply_sample(*of_part, rows.where(~self.singled_out[rows.group]))
         self.state = replace(self.state, logs=tuple(self._logs))
-        self._published = list(zip(lags, published, strict=True))
+        self._published = [
+            (part, rows.where(rows.entry >= 0)) for part, rows in zip(lags, published, strict=True)
+        ]
         self._single_out_expired()
 
     def publish(self) -> Iterator[PublishedLags]:
@@ -134,26 +178,29 @@ class ColumnUpdate:
 
     def _lags(self, parts: Sequence[tuple[LagRows, _Rows]]) -> PublishedLags:
         """The lag records of some topics."""
-        sizes = [rows.row.size for _, rows in parts]
-        part_of_row = np.repeat(np.arange(len(parts)), sizes)
         own = OwnColumns.concat([part.own.take(rows.row) for part, rows in parts])
-        shared = shared_texts([part.shared for part, _ in parts], part_of_row)
+        of_topics = [shared for part, _ in parts for shared in part.shared]
+        counts = [len(part.topics) for part, _ in parts]
+        topic = np.concatenate([part.topic[rows.row] for part, rows in parts])
+        topic = topic + np.repeat(starts(counts)[:-1], [rows.row.size for _, rows in parts])
+        shared = shared_texts(of_topics, topic)
         owner_text = np.concatenate([self._owner_text(part, rows) for part, rows in parts])
-        local, members = self._owner_fields(parts, part_of_row, owner_text)
+        local, members = self._owner_fields(of_topics, topic, owner_text)
         entries = np.concatenate([rows.entry for _, rows in parts])
         claims = self.state.claim[owner_text]
         by_plan = self.state["planned"][entries] & (claims == Claim.COMMITTED)
         claims = np.where(by_plan, Claim.ALL, claims)
         values = own.records(shared, local, members, claims)
         groups = np.concatenate([rows.group for _, rows in parts]).tolist()
+        topics = [name for part, _ in parts for name in part.topics]
         return PublishedLags(
             groups=list(map(self.state.groups.__getitem__, groups)),
-            topics=[part.topic for part, rows in parts for _ in range(rows.row.size)],
+            topics=list(map(topics.__getitem__, topic.tolist())),
             values=values,
         )
 
     def _owner_fields(
-        self, parts: Sequence[tuple[LagRows, _Rows]], part_of_row: Int64, owner_text: Int64
+        self, of_topics: Sequence[SharedFields], topic: Int64, owner_text: Int64
     ) -> tuple[Texts, Texts]:
         """For each row, the field `local` of its lag record, and those that name its owners."""
         texts = (*self.state.owner_texts, OwnerText("", "", Claim.COMMITTED))
@@ -164,12 +211,12 @@ class ColumnUpdate:
         fields = pa.array([text.fields for text in texts]).take(pa.array(number))
         if not any(text.racks for text in texts):
             return "", fields
-        pairs, index = np.unique(part_of_row * len(texts) + number, return_inverse=True)
+        pairs, index = np.unique(topic * len(texts) + number, return_inverse=True)
         local = [
-            local_field(parts[part][0].shared.racks, texts[of_part].fields, racks)
-            if (racks := texts[of_part].racks)
+            local_field(of_topics[of_pair].racks, texts[of_owners].fields, racks)
+            if (racks := texts[of_owners].racks)
             else ""
-            for part, of_part in (divmod(pair, len(texts)) for pair in pairs.tolist())
+            for of_pair, of_owners in (divmod(pair, len(texts)) for pair in pairs.tolist())
         ]
         return pa.array(local, pa.string()).take(pa.array(index)), fields
 
@@ -200,11 +247,11 @@ class ColumnUpdate:
             cells: the number of partitions that they show; None: any.
         """
         state = self.state
-        number = self._numbers_of(part.groups)
+        number = self._numbers_of(part.groups)[part.group]
         committed = part.committed_at != UNKNOWN
-        unknown = np.flatnonzero((number < 0) & committed)
-        self.unknown.update([part.groups[row] for row in unknown.tolist()])
-        entry = self._entries(part.topic)[number]
+        unknown = np.unique(part.group[(number < 0) & committed])
+        self.unknown.update([part.groups[group] for group in unknown.tolist()])
+        entry = self._entries(part, number)
         fits = (number >= 0) & (entry >= 0)
         if state["topic"].size:
             uncommitted = state["planned"][entry] | state["joined"][entry]
@@ -216,11 +263,9 @@ class ColumnUpdate:
         unread = known & (entry < 0) & ~committed
         unread[known] &= ~state["awaits"][number[known]]
         self.singled_out[number[~fits & ~unread & known]] = True
-        row = np.flatnonzero(fits)
-        others = number[unread]
+        row = np.flatnonzero(fits | unread)
         self._touched[number[row]] = True
-        self._touched[others] = True
-        return _Rows(row, number[row], entry[row], others)
+        return _Rows(row, number[row], np.where(fits, entry, UNKNOWN)[row])
 
     def _numbers_of(self, groups: tuple[str, ...]) -> Int64:
         """The number of each group; -1: the bucket does not know it."""
@@ -229,58 +274,64 @@ class ColumnUpdate:
             self._numbers[groups] = numbers
         return numbers
 
-    def _entries(self, topic: str) -> Int64:
-        """By group, its entry of a topic; -1: it has none. The last item is -1, too."""
-        entries = np.full(len(self.state.groups) + 1, UNKNOWN, np.int64)
-        if (number := self._topic.get(topic)) is not None:
-            first, last = self._topic_starts[number : number + 2]
-            found = self._by_topic[first:last]
-            entries[self.state.group[found]] = found
+    def _entries(self, part: LagSamples | LagRows, group: Int64) -> Int64:
+        """By row, the entry of its group, given by number, and its topic; -1: there is none."""
+        numbers = [self._topic.get(topic, UNKNOWN) for topic in part.topics]
+        topic = np.array(numbers, np.int64)[part.topic]
+        entries = np.full(group.size, UNKNOWN, np.int64)
+        known = np.flatnonzero((topic >= 0) & (group >= 0))
+        if known.size and self._codes.size:
+            code = topic[known] * len(self.state.groups) + group[known]
+            place = np.minimum(np.searchsorted(self._codes, code), self._codes.size - 1)
+            found = self._codes[place] == code
+            entries[known[found]] = self._by_code[place[found]]
         return entries
 
     def _at_sample(self, part: LagRows, rows: _Rows) -> Mask:
         """Whether the entry's sample is that of the published lag."""
         state = self.state
         same_size = state["cells"][rows.entry] == part.partitions
-        same: Mask = same_size & (state["at"][rows.entry] == part.at)
+        same: Mask = same_size & (state["at"][rows.entry] == part.at[part.topic[rows.row]])
         return same
 
     # -- samples
 
-    def _apply_sample(self, samples: LagSamples, rows: _Rows) -> None:
-        others = rows.others[~self.singled_out[rows.others]]
-        self._evaluate_before(np.concatenate([rows.group, others]), samples.at)
-        state = self.state
-        age = state["at"][rows.entry] - samples.at
+    def _apply_sample(self, samples: LagSamples, logs: _Logs, rows: _Rows) -> None:
+        """Apply a sample of each of some groups."""
+        self._evaluate_before(rows.group, samples.at[samples.topic[rows.row]])
+        row, group, entry = rows.where((rows.entry >= 0) & ~self.singled_out[rows.group])
+        state, at = self.state, samples.at[samples.topic[row]]
+        age = state["at"][entry] - at
         late = (age >= 0) & (age < JUMP_MS)
-        row, group, entry, _ = rows.where(~late & ~self.singled_out[rows.group])
+        row, group, entry = _Rows(row, group, entry).where(~late)
         if not row.size:
             return
         self.changed = True
+        topic = samples.topic[row]
+        at = samples.at[topic]
         self._take_in_commits(samples, row, group, entry)
-        self._replace_lag(samples.lag[row], samples.rate, group, entry)
-        logs = self._log_numbers(samples)
-        commit_log = samples.commit_log[row]
-        state["at"][entry] = samples.at
+        self._replace_lag(samples.lag[row], samples.rate[topic], group, entry)
+        state["at"][entry] = at
         state["seconds"][entry] = samples.seconds[row]
         state["committed_at"][entry] = samples.committed_at[row]
-        state["commit_log"][entry] = logs[commit_log]
+        state["commit_log"][entry] = logs.commit[samples.commit_log[row]]
         state["commit_position"][entry] = samples.commit_position[row]
-        state["sample_log"][entry] = logs[-2]
-        state["sample_position"][entry] = samples.position[1] if samples.position else UNKNOWN
+        state["sample_log"][entry] = logs.sample[samples.sample_log[topic]]
+        state["sample_position"][entry] = samples.sample_position[topic]
         state["owners_valid"][entry] = True
         newest = state["sampled_at"][group]
-        set_back = newest - samples.at >= JUMP_MS
-        state["sampled_at"][group] = np.where(set_back, samples.at, np.maximum(newest, samples.at))
+        set_back = newest - at >= JUMP_MS
+        state["sampled_at"][group] = np.where(set_back, at, np.maximum(newest, at))
 
-    def _log_numbers(self, samples: LagSamples) -> Int64:
-        """The number of each log of commits, that of the sample's log, and -1 for none."""
-        names = samples.commit_logs
-        numbers = [self._logs.setdefault(name, len(self._logs)) for name in names]
-        if samples.position is None:
-            return np.array([*numbers, UNKNOWN, UNKNOWN])
-        sample_log = self._logs.setdefault(samples.position[0], len(self._logs))
-        return np.array([*numbers, sample_log, UNKNOWN])
+    def _log_numbers(self, samples: LagSamples) -> _Logs:
+        return _Logs(
+            *(
+                np.array(
+                    [*(self._logs.setdefault(name, len(self._logs)) for name in names), UNKNOWN]
+                )
+                for names in (samples.commit_logs, samples.sample_logs)
+            )
+        )
 
     def _take_in_commits(self, samples: LagSamples, row: Int64, group: Int64, entry: Int64) -> None:
         """Count commits for the speeds of members, where one is behind or a window is open."""
@@ -315,8 +366,13 @@ class ColumnUpdate:
 
     # -- skew
 
-    def _evaluate_before(self, groups: Int64, at: int) -> None:
-        """Evaluate the groups' newest samples for skew, as `GroupUpdate` does before an event."""
+    def _evaluate_before(self, groups: Int64, at: Int64) -> None:
+        """Evaluate the groups' newest samples for skew, as `GroupUpdate` does before an event.
+
+        Args:
+            groups: indices of the groups, each once.
+            at: the time of the event, by group.
+        """
         state = self.state
         sampled_at = state["sampled_at"][groups]
         due = (sampled_at != UNKNOWN) & (at > sampled_at)
@@ -373,9 +429,9 @@ class ColumnUpdate:
         """Single out the groups without members from which no sign of life is known for long."""
         state = self.state
         now, sign_of_life = state["sampled_at"].copy(), state["last_record_at"].copy()
-        for part, (row, group, _, _) in self._published:
-            now[group] = np.maximum(now[group], part.at)
-            sign_of_life[group] = np.maximum(sign_of_life[group], part.committed_at[row])
+        for part, (row, group, _) in self._published:
+            np.maximum.at(now, group, part.at[part.topic[row]])
+            np.maximum.at(sign_of_life, group, part.committed_at[row])
         silent = self._touched & ~self.singled_out & (state["owners"] == 0)
         silent &= now - sign_of_life > TTL_MS
         for number in np.flatnonzero(silent).tolist():

@@ -331,7 +331,7 @@ def unpack_groups(value: bytes) -> dict[str, bytes]:
     }
 
 
-def starts(counts: npt.NDArray[Any]) -> Int64:
+def starts(counts: npt.ArrayLike) -> Int64:
     """The first index of each of some runs of indices, and the end of the last one."""
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(counts, dtype=np.int64)])
 

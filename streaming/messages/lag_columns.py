@@ -1,12 +1,13 @@
-"""Lag of groups in a topic: rows from the topic's operator to the groups', one for a whole bucket.
+"""Lag of groups in topics: rows from the topics' operator to the groups', some for a whole bucket.
 
-Each is packed in columns that are indexed by group, and gives the values of a single group.
+Each is packed in columns, for all topics that were computed together, and gives the values of a
+single group in one of these.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,13 +18,12 @@ from levelwind.streaming.rules.event_time import UNKNOWN
 from levelwind.streaming.rules.member_loads import RATE_SCALE
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
+
+    import numpy.typing as npt
 
     from levelwind.streaming.messages.packing import Arrays
     from levelwind.streaming.rules.event_time import Floats, Int64
-
-InputPosition: TypeAlias = tuple[str, int]
-"""The "topic/partition" of a record of the input, and its offset there."""
 
 MAX_INT32 = 2**31 - 1
 
@@ -61,39 +61,51 @@ class LagSample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LagSamples:
-    """The lag of some groups in a topic at one sample; see `LagSample`."""
+    """Samples of topics that have as many partitions, with the lag of groups; see `LagSample`.
 
-    topic: str
-    at: int
-    groups: tuple[str, ...]
-    lag: Int64
-    """A matrix, groups by partitions."""
+    A row is a group's lag in a topic: columns are indexed by topic, or by row.
+    """
+
+    topics: tuple[str, ...]
+    """Each once."""
+    at: Int64
+    """By topic, the time of its sample."""
     rate: Int64
-    """By partition."""
+    """A matrix, topics by partitions."""
+    sample_logs: tuple[str, ...]
+    """The "topic/partition" of the inputs that hold the samples."""
+    sample_log: Int64
+    """By topic, the log of its sample, an index of `sample_logs`; -1: its position is not known."""
+    sample_position: Int64
+    """By topic, the offset of its sample."""
+    groups: tuple[str, ...]
+    """Each once."""
+    topic: Int64
+    """By row, an index of `topics`."""
+    group: Int64
+    """By row, an index of `groups`."""
+    lag: Int64
+    """A matrix, rows by partitions."""
     stepped: Int64
-    """Indices of the groups with commits since the sample before, ascending."""
+    """Indices of the rows with commits since the sample before, ascending."""
     advance: Int64
-    """A matrix, these groups by partitions."""
+    """A matrix, these rows by partitions."""
     behind_at: Int64
-    """A matrix, these groups by partitions."""
+    """A matrix, these rows by partitions."""
     seconds: Floats
     committed_at: Int64
     commit_logs: tuple[str, ...]
     """The partitions of the offsets topic that hold the groups' newest commits."""
     commit_log: Int64
-    """The log of each group's newest commit, an index of `commit_logs`; -1: it has no commit."""
+    """By row, the log of the newest commit, an index of `commit_logs`; -1: there is no commit."""
     commit_position: Int64
     """The offset of that commit."""
-    position: InputPosition | None
-    """The position of the sample."""
 
     def pack(self) -> bytes:
         """The payload."""
         meta = {
-            "topic": self.topic,
-            "at": self.at,
             "commit_logs": self.commit_logs,
-            "position": self.position,
+            "sample_logs": self.sample_logs,
             "partitions": self.lag.shape[1],
         }
         columns = {name: getattr(self, name) for name in _SAMPLE_COLUMNS}
@@ -102,54 +114,65 @@ class LagSamples:
         behind_at = self.behind_at.reshape(-1)
         is_behind = behind_at != UNKNOWN
         behind = {"is_behind": np.packbits(is_behind), "behind_at": behind_at[is_behind]}
-        columns["groups"] = names_column(self.groups)
-        return pack(meta, columns | matrices | behind)
+        names = {"groups": names_column(self.groups), "topics": names_column(self.topics)}
+        return pack(meta, columns | matrices | behind | names)
 
     @classmethod
     def unpack(cls, payload: bytes) -> LagSamples:
         """The row of a payload."""
         meta, arrays = unpack(payload)
-        groups, position = names_of(arrays["groups"]), meta["position"]
         partitions, steps = meta["partitions"], arrays["stepped"].size
         is_behind = np.unpackbits(arrays["is_behind"], count=steps * partitions).astype(np.bool_)
         behind_at = np.full(is_behind.size, UNKNOWN, np.int64)
         behind_at[is_behind] = arrays["behind_at"]
         return cls(
-            topic=meta["topic"],
-            at=meta["at"],
-            groups=groups,
+            topics=names_of(arrays["topics"]),
+            groups=names_of(arrays["groups"]),
             commit_logs=tuple(meta["commit_logs"]),
-            position=None if position is None else (position[0], position[1]),
+            sample_logs=tuple(meta["sample_logs"]),
             **{name: arrays[name] for name in _SAMPLE_COLUMNS},
-            lag=arrays["lag"].reshape(len(groups), partitions),
+            lag=arrays["lag"].reshape(arrays["group"].size, partitions),
+            rate=arrays["rate"].reshape(arrays["at"].size, partitions),
             advance=arrays["advance"].reshape(steps, partitions),
             behind_at=behind_at.reshape(steps, partitions),
         )
 
-    def sample(self, index: int) -> LagSample:
-        """The sample of one group."""
+    def sample(self, row: int) -> LagSample:
+        """The sample of one group in one topic."""
+        topic = int(self.topic[row])
         source = {}
-        if (log := int(self.commit_log[index])) >= 0:
-            source[self.commit_logs[log]] = int(self.commit_position[index])
-        if self.position is not None:
-            source[self.position[0]] = self.position[1]
-        step = int(np.searchsorted(self.stepped, index))
-        has_step = step < self.stepped.size and self.stepped[step] == index
+        if (log := int(self.commit_log[row])) >= 0:
+            source[self.commit_logs[log]] = int(self.commit_position[row])
+        if (log := int(self.sample_log[topic])) >= 0:
+            source[self.sample_logs[log]] = int(self.sample_position[topic])
+        step = int(np.searchsorted(self.stepped, row))
+        has_step = step < self.stepped.size and self.stepped[step] == row
         return LagSample(
-            topic=self.topic,
-            at=self.at,
-            lag=self.lag[index],
-            rate=self.rate,
+            topic=self.topics[topic],
+            at=int(self.at[topic]),
+            lag=self.lag[row],
+            rate=self.rate[topic],
             advance=self.advance[step] if has_step else None,
             behind_at=self.behind_at[step] if has_step else None,
-            seconds=float(self.seconds[index]),
-            committed_at=int(self.committed_at[index]),
+            seconds=float(self.seconds[row]),
+            committed_at=int(self.committed_at[row]),
             source=source,
         )
 
 
-_SAMPLE_COLUMNS = ("seconds", "committed_at", "commit_log", "commit_position", "rate", "stepped")
-_SAMPLE_MATRICES = ("lag", "advance")
+_SAMPLE_COLUMNS = (
+    "at",
+    "sample_log",
+    "sample_position",
+    "topic",
+    "group",
+    "seconds",
+    "committed_at",
+    "commit_log",
+    "commit_position",
+    "stepped",
+)
+_SAMPLE_MATRICES = ("lag", "rate", "advance")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,49 +199,77 @@ class LagRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LagRows:
-    """The lag of some groups in a topic after a batch; see `LagRow`."""
+    """The lag of groups after a batch in topics that have as many partitions; see `LagRow`.
 
-    topic: str
-    at: int
+    A row is a group's lag in a topic: columns are indexed by topic, or by row.
+    """
+
+    topics: tuple[str, ...]
+    """Each once."""
+    at: Int64
+    """By topic."""
     partitions: int
+    shared: tuple[SharedFields, ...]
+    """By topic."""
     groups: tuple[str, ...]
+    """Each once."""
+    topic: Int64
+    """By row, an index of `topics`."""
+    group: Int64
+    """By row, an index of `groups`."""
     committed_at: Int64
-    shared: SharedFields
     own: OwnColumns
-    """The fields of each group's own."""
+    """The fields of each row's own."""
 
     def pack(self) -> bytes:
         """The payload."""
-        meta: dict[str, Any] = {name: getattr(self, name) for name in _ROW_META}
-        meta["own"], arrays = self.own.pack()
-        columns: Arrays = {"committed_at": self.committed_at, "groups": names_column(self.groups)}
-        return pack(meta, columns | arrays)
+        same, arrays = self.own.pack()
+        columns: Arrays = {name: getattr(self, name) for name in _ROW_COLUMNS}
+        names: Arrays = {"groups": names_column(self.groups), "topics": names_column(self.topics)}
+        texts: Arrays = {
+            f"shared_{name}": _lines(of_topics)
+            for name, of_topics in zip(
+                SharedFields._fields, zip(*self.shared, strict=True), strict=True
+            )
+        }
+        meta: dict[str, Any] = {"own": same, "partitions": self.partitions}
+        return pack(meta, columns | names | texts | arrays)
 
     @classmethod
     def unpack(cls, payload: bytes) -> LagRows:
         """The row of a payload."""
         meta, arrays = unpack(payload)
-        groups = names_of(arrays["groups"])
+        texts = [_of_lines(arrays[f"shared_{name}"]) for name in SharedFields._fields]
         return cls(
-            topic=meta["topic"],
-            at=meta["at"],
+            topics=names_of(arrays["topics"]),
+            groups=names_of(arrays["groups"]),
             partitions=meta["partitions"],
-            groups=groups,
-            committed_at=arrays["committed_at"],
-            shared=SharedFields(*meta["shared"]),
-            own=OwnColumns.unpack(len(groups), meta["own"], arrays),
+            shared=tuple([SharedFields(*of_topic) for of_topic in zip(*texts, strict=True)]),
+            **{name: arrays[name] for name in _ROW_COLUMNS},
+            own=OwnColumns.unpack(arrays["group"].size, meta["own"], arrays),
         )
 
     def row(self, index: int) -> LagRow:
-        """The row of one group."""
+        """The row of one group in one topic."""
+        topic = int(self.topic[index])
         return LagRow(
-            topic=self.topic,
-            at=self.at,
+            topic=self.topics[topic],
+            at=int(self.at[topic]),
             partitions=self.partitions,
             committed_at=int(self.committed_at[index]),
-            shared=self.shared,
+            shared=self.shared[topic],
             own=self.own.row(index),
         )
 
 
-_ROW_META = ("topic", "at", "partitions", "shared")
+_ROW_COLUMNS = ("at", "topic", "group", "committed_at")
+
+
+def _lines(texts: Iterable[str]) -> npt.NDArray[np.uint8]:
+    """Texts of JSON, which have no line breaks, as an array."""
+    return np.frombuffer("\n".join(texts).encode(), np.uint8)
+
+
+def _of_lines(array: npt.NDArray[Any]) -> list[str]:
+    """The texts of an array, at least one."""
+    return array.tobytes().decode().split("\n")

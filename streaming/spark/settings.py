@@ -60,7 +60,7 @@ class PipelineSettings:
     calm_interval: int = 2_500
     """Longest time between the starts of two batches, while nothing is at stake: see
     `rules.cadence`. No more than `trigger_interval`: the time is always that."""
-    max_offsets_per_trigger: int = 1_000_000
+    max_offsets_per_trigger: int = 250_000
     start_timeout: int = 30_000
     """Time after which the start fails if the cluster does not answer or lacks a topic."""
     parallelism: int = 2

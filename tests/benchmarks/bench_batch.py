@@ -2,6 +2,7 @@
 
     python tests/benchmarks/bench_batch.py [--groups 2000] [--topics 1] [--partitions 50]
                                            [--owners 5] [--samples 2] [--commits 20000] [--behind]
+                                           [--topics-each 1]
 
 A batch goes through decoding, the states of topics and the states of buckets, all packed, to the
 records that would be published; CPU seconds hold on a machine that does other work, too. By default
@@ -62,11 +63,19 @@ def main() -> None:
         ("owners", 5),
         ("samples", 2),
         ("commits", 20_000),
+        ("topics-each", 0),
     ):
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--behind", action="store_true", help="all groups have a backlog")
     options = parser.parse_args()
-    load = Load(0, options.groups, options.topics, options.partitions, options.owners)
+    load = Load(
+        0,
+        options.groups,
+        options.topics,
+        options.partitions,
+        options.owners,
+        options.topics_each,
+    )
     story = Story(load, behind=options.behind)
     pipeline = TimedPipeline()
     pipeline.run(story.beginning())

@@ -195,8 +195,9 @@ class RecordingPipeline(LocalPipeline):
         for _, kind, payload in rows:
             if kind == Kind.LAG_SAMPLES:
                 samples = LagSamples.unpack(payload)
-                for group, lag in zip(samples.groups, samples.lag.tolist(), strict=True):
-                    self.lag_samples[group].append((samples.at, lag))
+                for row, lag in enumerate(samples.lag.tolist()):
+                    group, at = samples.groups[samples.group[row]], samples.sample(row).at
+                    self.lag_samples[group].append((at, lag))
         return LocalPipeline._of_bucket(self, state_key, rows)
 
 
