@@ -31,10 +31,22 @@ MOST_STREAMS = 64
 class EventStreams:
     """The open streams; the event loop's thread calls all methods."""
 
-    def __init__(self, view: LiveView, status: Callable[[], dict[str, object]]) -> None:
-        """Stream the changes of a view, and of the daemon's status."""
+    def __init__(
+        self,
+        view: LiveView,
+        status: Callable[[], dict[str, object]],
+        on_watched: Callable[[], object] = lambda: None,
+    ) -> None:
+        """Stream the changes of a view, and of the daemon's status.
+
+        Args:
+            view: the view.
+            status: returns the daemon's status.
+            on_watched: called again and again while a stream is open.
+        """
         self._view = view
         self._status = status
+        self._on_watched = on_watched
         self.open = 0
         """Streams that are open now."""
         self._stopping = asyncio.Event()
@@ -55,6 +67,7 @@ class EventStreams:
             reader = _ReaderState(self._view, self._status)
             written_at = time.monotonic()
             while not self._stopping.is_set():
+                self._on_watched()
                 begun = time.monotonic()
                 for event, document in reader.changes():
                     yield encoded_event(event, document)

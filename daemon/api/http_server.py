@@ -25,6 +25,7 @@ from levelwind.daemon.config.http_section import HttpSection
 from levelwind.daemon.config.listen import cannot_listen, listen_address, shown_address
 from levelwind.daemon.telemetry.logger import Logger
 from levelwind.daemon.wall_clock import now_ms
+from levelwind.daemon.watch_mark import WatchMark
 
 if TYPE_CHECKING:
     import ssl
@@ -141,7 +142,8 @@ class HttpServer:
         from levelwind.daemon.api.event_stream import EventStreams  # noqa: PLC0415 - likewise
         from levelwind.daemon.api.web_app import web_app  # noqa: PLC0415 - likewise
 
-        streams = EventStreams(self._context.view, self._context.status_document)
+        mark = WatchMark(self._context.settings().state_dir)
+        streams = EventStreams(self._context.view, self._context.status_document, mark.renew)
         self._streams = streams
         self._end_streams = partial(asyncio.get_running_loop().call_soon_threadsafe, streams.stop)
         decisions = self._decisions or DecisionFollower(self._settings)

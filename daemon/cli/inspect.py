@@ -70,7 +70,7 @@ def groups(
     from levelwind.daemon.inspection.show import show_groups, watching  # noqa: PLC0415 - see the package
 
     settings = read_settings(config, bootstrap, pairs)
-    for _ in watching(shown.pop("watch"), clear=shown["form"] == "table"):
+    for _ in watching(settings, shown.pop("watch"), clear=shown["form"] == "table"):
         show_groups(settings, partitions=partitions, **shown)
 
 
@@ -84,7 +84,7 @@ def describe(
     from levelwind.daemon.inspection.show import show_group, watching  # noqa: PLC0415 - see the package
 
     settings = read_settings(config, bootstrap, pairs)
-    for _ in watching(shown.pop("watch"), clear=shown["form"] == "table"):
+    for _ in watching(settings, shown.pop("watch"), clear=shown["form"] == "table"):
         show_group(settings, group, **shown)
 
 

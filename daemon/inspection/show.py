@@ -24,6 +24,7 @@ from levelwind.daemon.inspection.tables import print_group, print_groups
 from levelwind.daemon.levers.acting import read_control
 from levelwind.daemon.levers.preview import levers_in_force
 from levelwind.daemon.wall_clock import now_ms
+from levelwind.daemon.watch_mark import WatchMark
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,15 +39,18 @@ CLEAR_SCREEN = "\x1b[2J\x1b[H"
 Form = Literal["table", "json", "csv"]
 
 
-def watching(seconds: float | None, *, clear: bool) -> Iterator[None]:
+def watching(settings: Settings, seconds: float | None, *, clear: bool) -> Iterator[None]:
     """Yield once, or again and again until Ctrl-C.
 
     Args:
+        settings: the settings of the installation that is watched.
         seconds: pause between two times; None: once.
         clear: whether to clear a terminal before each time but the first.
     """
     yield
+    mark = WatchMark(settings.state_dir)
     while seconds is not None:
+        mark.renew()
         time.sleep(seconds)
         if clear and sys.stdout.isatty():
             click.echo(CLEAR_SCREEN, nl=False)

@@ -34,6 +34,7 @@ from levelwind.daemon.pipeline.reporter import ProgressReporter, emit
 from levelwind.daemon.telemetry import log_config
 from levelwind.daemon.telemetry.logger import Logger
 from levelwind.daemon.wall_clock import now_ms
+from levelwind.daemon.watch_mark import WatchMark
 from levelwind.deploy import class_data
 from levelwind.deploy.errors import SetupError
 from levelwind.deploy.java import home as java_home
@@ -167,6 +168,7 @@ def _run(order: PipelineOrder, emit: Callable[[Mapping[str, Any]], None]) -> Non
                 reporter.on_set_aside,
                 _published_ends(order.settings),
                 files,
+                WatchMark(order.settings.state_dir).is_valid,
             )
         )
     except (Py4JError, PySparkException) as error:  # Spark refuses its settings or the checkpoint

@@ -265,6 +265,7 @@ def start(
     on_set_aside: Callable[[SetAside], None] | None = None,
     written_before: Mapping[str, int] | None = None,
     files: CheckpointFiles | None = None,
+    is_watched: Callable[[], bool] = lambda: False,
 ) -> StreamingQuery:
     """Start the query, from its checkpoint if there is one that can be used.
 
@@ -275,6 +276,7 @@ def start(
         on_set_aside: called with a checkpoint that could not be used.
         written_before: ends of the topics that the query writes, for `checkpoint.unverified`.
         files: the files of the checkpoint; None: opened by the settings.
+        is_watched: whether somebody watches what the query publishes; called after each batch.
 
     Raises:
         PipelineError: the cluster cannot be reached, or lacks a topic.
@@ -301,7 +303,7 @@ def start(
     if prepared.set_aside is not None and on_set_aside is not None:
         on_set_aside(prepared.set_aside)
     name = f"{settings.prefix}pipeline"
-    clock = BatchClock(settings.cadence)
+    clock = BatchClock(settings.cadence, is_watched)
 
     def on_news(news: QueryNews) -> None:
         if isinstance(news, Progress):

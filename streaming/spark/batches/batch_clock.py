@@ -17,6 +17,8 @@ from py4j.protocol import Py4JError
 from levelwind.streaming.rules.cadence import Batch, Cadence
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyspark.sql.streaming.query import StreamingQuery
 
     from levelwind.streaming.rules.cadence import CadenceRule
@@ -35,7 +37,9 @@ class BatchClock:
     Java: ClassVar = SimpleNamespace(implements=["org.apache.spark.util.Clock"])
     """The name of the interface, where py4j looks for it."""
 
-    def __init__(self, rule: CadenceRule) -> None:
+    def __init__(self, rule: CadenceRule, is_watched: Callable[[], bool] = lambda: False) -> None:
+        """Keep to a rule; `is_watched` tells after each batch whether somebody watches."""
+        self._is_watched = is_watched
         self._cadence = Cadence(rule=rule)
         self._changed = threading.Condition()
         self._batch_reported = False
@@ -70,7 +74,7 @@ class BatchClock:
                     length_ms=progress.batch_ms,
                     records=progress.rows,
                     cut=bool(progress.behind),
-                    at_stake=progress.at_stake,
+                    at_stake=progress.at_stake or self._is_watched(),
                 )
             )
             self._batch_reported = True

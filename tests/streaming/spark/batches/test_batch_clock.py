@@ -30,7 +30,8 @@ class SetClock(BatchClock):
     """A clock whose time passes in its waits alone."""
 
     def __init__(self) -> None:
-        super().__init__(CadenceRule())
+        super().__init__(CadenceRule(), lambda: self.watched)
+        self.watched = False
         self.now = 10**9
         self.waits: list[int] = []
         self.news: Iterator[object] = iter(())
@@ -70,6 +71,16 @@ def clock() -> SetClock:
 def test_a_calm_query_waits_longer_than_sparks_interval(clock: SetClock) -> None:
     ended = clock.now
     assert clock.waitTillTime(ended + 300) == ended - BATCH.batch_ms + CALM
+
+
+def test_a_query_that_is_watched_begins_its_batches_at_the_shortest_interval(
+    clock: SetClock,
+) -> None:
+    clock.waitTillTime(clock.now)
+    clock.watched = True
+    clock.on_batch(BATCH)
+    ended = clock.now
+    assert clock.waitTillTime(ended) == ended - BATCH.batch_ms + 550
 
 
 def test_a_query_with_nothing_to_read_looks_again_at_sparks_time(clock: SetClock) -> None:
