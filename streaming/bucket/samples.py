@@ -71,11 +71,12 @@ class _Logs(NamedTuple):
     sample: Int64
 
 
-def in_turns(samples: Sequence[LagSamples], rows: Sequence[_Rows]) -> Iterator[tuple[int, _Rows]]:
-    """The rows of some samples in turns: a group has one of a turn at most, its earlier ones first.
+def in_rounds(samples: Sequence[LagSamples], rows: Sequence[_Rows]) -> Iterator[tuple[int, _Rows]]:
+    """The rows of some samples in the order in which they take effect.
 
-    Groups do not depend on each other, so that a turn may be applied at once, in parts: for each
-    the index of its `LagSamples` and the rows.
+    They come in rounds: a group has one row of a round at most, its earlier ones in earlier rounds.
+    Groups do not depend on each other, so that a round is applied at once, in a part for each
+    `LagSamples`, given by its index.
     """
     rank = {name: n for n, name in enumerate(sorted({t for part in samples for t in part.topics}))}
     part = np.repeat(np.arange(len(rows)), [of_part.row.size for of_part in rows])
@@ -88,10 +89,10 @@ def in_turns(samples: Sequence[LagSamples], rows: Sequence[_Rows]) -> Iterator[t
     topic = np.concatenate([r[t] for r, t in zip(ranks, topics, strict=True)])
     order = np.lexsort((topic, at, group))
     first = np.flatnonzero(np.diff(group[order], prepend=UNKNOWN))
-    turn = np.empty(group.size, np.int64)
-    turn[order] = np.arange(group.size) - np.repeat(first, np.diff(first, append=group.size))
+    of_round = np.empty(group.size, np.int64)
+    of_round[order] = np.arange(group.size) - np.repeat(first, np.diff(first, append=group.size))
     place = np.concatenate([np.arange(of_part.row.size) for of_part in rows])
-    code = turn * len(rows) + part
+    code = of_round * len(rows) + part
     order = np.argsort(code, kind="stable")
     bounds = np.flatnonzero(np.diff(code[order], prepend=UNKNOWN, append=UNKNOWN))
     for begin, end in pairwise(bounds.tolist()):
@@ -152,7 +153,7 @@ class ColumnUpdate:
         if sampled:
             self.state = self.state.with_own_samples()
         logs = [self._log_numbers(part) for part in samples]
-        for number, rows in in_turns(samples, sampled):
+        for number, rows in in_rounds(samples, sampled):
             of_part = samples[number], logs[number]
             self._apply_sample(*of_part, rows.where(~self.singled_out[rows.group]))
         self.state = replace(self.state, logs=tuple(self._logs))

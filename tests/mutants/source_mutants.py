@@ -218,10 +218,10 @@ PIPELINE = (
         name="bucket-waits-for-a-clock-set-back",
         file="streaming/bucket/samples.py",
         old="""\
-        state["sampled_at"][group] = np.where(set_back, samples.at, np.maximum(newest, samples.at))
+        state["sampled_at"][group] = np.where(set_back, at, np.maximum(newest, at))
 """,
         new="""\
-        state["sampled_at"][group] = np.maximum(newest, samples.at)
+        state["sampled_at"][group] = np.maximum(newest, at)
 """,
         harm=(
             "After a clock was set back, no skew is a trigger until the clock is where it was "
@@ -231,6 +231,18 @@ PIPELINE = (
             "tests/streaming/bucket/test_columns.py"
             "::test_samples_after_a_clock_that_was_set_back_raise_a_trigger_as_before"
         ),
+    ),
+    SourceMutant(
+        name="pause-longer-than-skew-has-to-last",
+        file="streaming/rules/cadence.py",
+        old="""\
+    longest = min(rule.longest_ms, rule.skew_duration_ms + rule.shortest_ms - length_ms)
+""",
+        new="""\
+    longest = min(rule.longest_ms, rule.skew_duration_ms + 2 * rule.shortest_ms)
+""",
+        harm="A trigger comes later than with a fixed interval, if a pause hid that skew began.",
+        caught_by=("tests/streaming/rules/test_cadence.py::test_a_long_batch_shortens_the_pause"),
     ),
     SourceMutant(
         name="replayed-member-record-counts-as-new",

@@ -1,7 +1,7 @@
 """When a batch begins: pauses where nothing is at stake, and a trigger as soon as without them."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from levelwind.streaming.rules.cadence import (
@@ -12,6 +12,7 @@ from levelwind.streaming.rules.cadence import (
     Cadence,
     CadenceRule,
 )
+from levelwind_testing.examples import examples
 
 RULE = CadenceRule()
 
@@ -89,17 +90,18 @@ def rules(draw: st.DrawFn) -> CadenceRule:
     shortest = draw(st.integers(50, 3_000))
     return CadenceRule(
         shortest_ms=shortest,
-        longest_ms=draw(st.integers(0, 20_000)),
+        longest_ms=draw(st.integers(0, 60_000)),
         skew_duration_ms=draw(st.integers(0, 20_000)),
     )
 
 
+@settings(max_examples=examples(300))
 @given(
     rule=rules(),
     period=st.integers(200, 5_000),
     first=st.integers(0, 60_000),
     lengths=st.lists(st.integers(1, 3_000), min_size=1, max_size=7),
-    records=st.integers(0, 30_000),
+    records=st.sampled_from([0, 10, 1_000, 30_000]),
     publishing=st.integers(0, 300),
 )
 def test_a_trigger_is_raised_as_soon_as_with_the_shortest_interval(
