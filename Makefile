@@ -73,6 +73,7 @@ bench-assignors: $(RUNTIME) ## the strategies beside Kafka's own classes, and at
 bench-pipeline: $(RUNTIME) ## the pipeline beside Spark's raw source and librdkafka, at rest, and from a reassignment to the plan
 	@$(BIN)/python tests/benchmarks/bench_pipeline.py --sweep
 	@$(BIN)/python tests/benchmarks/bench_pipeline.py --shapes --rounds 1
+	@$(BIN)/python tests/benchmarks/bench_pipeline.py --scenario company,steady,burst,fleet
 	@for bench in rest reassignment; do echo "== $$bench"; $(BIN)/python tests/benchmarks/bench_$$bench.py || exit; done
 
 bench-rates: $(PACKAGES) ## how soon a change of arrivals is believed, and how often there is none

@@ -125,6 +125,8 @@ FEW, FEW_BATCHES = 50, 40
 """Commits of a small batch, and number of such batches that are timed together."""
 FEW_WARM_BATCHES = 300
 """Small batches between the first that are timed and the last: the JVM compiles meanwhile."""
+BEHIND_SECONDS = 600.0
+"""Time for a query that did not keep pace to read what is left."""
 IDLE_SECONDS = 2.0
 """Time for the last commits to show, after a measurement."""
 # With one segment a partition the cleaner removes nothing that is counted.
@@ -641,7 +643,9 @@ class PipelineBenchmark:
         )
         yield batches
         wait_until(
-            "end of a batch", lambda: not query.isActive or not query.status["isTriggerActive"]
+            "end of a batch",
+            lambda: not query.isActive or not query.status["isTriggerActive"],
+            within=BEHIND_SECONDS,
         )
         query.stop()
 
