@@ -300,11 +300,11 @@ class ColumnUpdate:
     def _apply_sample(self, samples: LagSamples, logs: _Logs, rows: _Rows) -> None:
         """Apply a sample of each of some groups."""
         self._evaluate_before(rows.group, samples.at[samples.topic[rows.row]])
-        row, group, entry = rows.where((rows.entry >= 0) & ~self.singled_out[rows.group])
-        state, at = self.state, samples.at[samples.topic[row]]
-        age = state["at"][entry] - at
+        rows = rows.where((rows.entry >= 0) & ~self.singled_out[rows.group])
+        state = self.state
+        age = state["at"][rows.entry] - samples.at[samples.topic[rows.row]]
         late = (age >= 0) & (age < JUMP_MS)
-        row, group, entry = _Rows(row, group, entry).where(~late)
+        row, group, entry = rows.where(~late)
         if not row.size:
             return
         self.changed = True

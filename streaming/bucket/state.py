@@ -265,10 +265,7 @@ class BucketState:
             "owner_claims": [str(text.claim.value) for text in self.owner_texts],
             "owner_names": self.owner_names,
         }
-        lines = {
-            name: np.frombuffer("\n".join(written).encode(), np.uint8)
-            for name, written in texts.items()
-        }
+        lines = {name: packing.lines_column(written) for name, written in texts.items()}
         lines["group_names"] = packing.names_column(self.groups)
         meta = {
             "bucket": VERSION,
@@ -293,8 +290,7 @@ class BucketState:
             "owner_names": member_columns["capacity"].size,
         }
         fields, racks, claims, names = (
-            member_columns.pop(name).tobytes().decode().split("\n") if count else []
-            for name, count in counts.items()
+            packing.lines_of(member_columns.pop(name), count) for name, count in counts.items()
         )
         return cls(
             groups=packing.names_of(member_columns.pop("group_names")),

@@ -98,6 +98,10 @@ class PackedRows:
         self.reason.append(reason)
         self.n.append(n)
 
+    def add_count(self, reason: str, n: int) -> None:
+        """Append a row that only counts records."""
+        self.add(PASS_THROUGH_PREFIX, Kind.SKIPPED, b"", reason=reason, n=n)
+
     def add_for_group(self, group: str, kind: Kind, payload: bytes) -> None:
         """Append a row for a group."""
         self.add(group_key(group, self.buckets), kind, payload, subject=group)
@@ -242,7 +246,7 @@ def _pack_offsets(packed: PackedRows, records: RecordColumns, until: int = NO_RE
     for row, reason in decoded.rejected.items():
         _reject(packed, records.raw(row, reason), reason)
     for kind, count in decoded.skipped.items():
-        packed.add(PASS_THROUGH_PREFIX, Kind.SKIPPED, b"", reason=kind, n=count)
+        packed.add_count(kind, count)
     for row, group in decoded.memberships.items():
         raw = replace(records.raw(row), until=until)
         packed.add_for_group(group, Kind.MEMBERSHIP, raw.pack())
@@ -265,7 +269,7 @@ def _pack_commits(
     if "" in commits.groups:
         nameless = commits.group == commits.groups.index("")
         if count := int(np.count_nonzero(nameless)):
-            packed.add(PASS_THROUGH_PREFIX, Kind.SKIPPED, b"", reason=NAMELESS_GROUP, n=count)
+            packed.add_count(NAMELESS_GROUP, count)
             kept = kept[~nameless[kept]]
     topic_ids = [base64.urlsafe_b64encode(name).decode().rstrip("=") for name in commits.topic_ids]
     topic = commits.topic[kept]
@@ -320,7 +324,7 @@ def _pack_record(packed: PackedRows, raw: Raw, kind: TopicKind, topics: Topics) 
         detail = f"the pipeline does not read {record_kind} records"
         _reject(packed, raw, MALFORMED_RECORD, detail=detail)
     elif state_key in COUNTED_KINDS:
-        packed.add(PASS_THROUGH_PREFIX, Kind.SKIPPED, b"", reason=state_key, n=1)
+        packed.add_count(state_key, 1)
     else:
         packed.add(state_key, Kind.RECORD, raw.pack(), subject=subject)
 

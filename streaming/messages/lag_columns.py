@@ -13,14 +13,19 @@ import numpy as np
 
 from levelwind.streaming.messages.lag_json import OwnFields, SharedFields
 from levelwind.streaming.messages.own_fields import OwnColumns
-from levelwind.streaming.messages.packing import names_column, names_of, pack, unpack
+from levelwind.streaming.messages.packing import (
+    lines_column,
+    lines_of,
+    names_column,
+    names_of,
+    pack,
+    unpack,
+)
 from levelwind.streaming.rules.event_time import UNKNOWN
 from levelwind.streaming.rules.member_loads import RATE_SCALE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    import numpy.typing as npt
+    from collections.abc import Mapping
 
     from levelwind.streaming.messages.packing import Arrays
     from levelwind.streaming.rules.event_time import Floats, Int64
@@ -227,7 +232,7 @@ class LagRows:
         columns: Arrays = {name: getattr(self, name) for name in _ROW_COLUMNS}
         names: Arrays = {"groups": names_column(self.groups), "topics": names_column(self.topics)}
         texts: Arrays = {
-            f"shared_{name}": _lines(of_topics)
+            f"shared_{name}": lines_column(of_topics)
             for name, of_topics in zip(
                 SharedFields._fields, zip(*self.shared, strict=True), strict=True
             )
@@ -239,7 +244,9 @@ class LagRows:
     def unpack(cls, payload: bytes) -> LagRows:
         """The row of a payload."""
         meta, arrays = unpack(payload)
-        texts = [_of_lines(arrays[f"shared_{name}"]) for name in SharedFields._fields]
+        texts = [
+            lines_of(arrays[f"shared_{name}"], arrays["at"].size) for name in SharedFields._fields
+        ]
         return cls(
             topics=names_of(arrays["topics"]),
             groups=names_of(arrays["groups"]),
@@ -263,13 +270,3 @@ class LagRows:
 
 
 _ROW_COLUMNS = ("at", "topic", "group", "committed_at")
-
-
-def _lines(texts: Iterable[str]) -> npt.NDArray[np.uint8]:
-    """Texts of JSON, which have no line breaks, as an array."""
-    return np.frombuffer("\n".join(texts).encode(), np.uint8)
-
-
-def _of_lines(array: npt.NDArray[Any]) -> list[str]:
-    """The texts of an array, at least one."""
-    return array.tobytes().decode().split("\n")

@@ -28,7 +28,7 @@ import pyarrow as pa
 from levelwind.streaming.messages.remembered import remembered
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     import numpy.typing as npt
 
@@ -129,6 +129,16 @@ def names_of(column: npt.NDArray[Any]) -> tuple[str, ...]:
         return _names_of(column.tobytes())
     except ValueError as error:
         raise PackingError(f"unreadable names: {error}") from error
+
+
+def lines_column(texts: Iterable[str]) -> npt.NDArray[np.uint8]:
+    """Texts without line breaks, as JSON is, as an array."""
+    return np.frombuffer("\n".join(texts).encode(), np.uint8)
+
+
+def lines_of(column: npt.NDArray[Any], count: int) -> list[str]:
+    """The texts of an array, so many of them."""
+    return column.tobytes().decode().split("\n") if count else []
 
 
 @remembered(REMEMBERED_LISTS, MAX_REMEMBERED)

@@ -18,7 +18,7 @@ from levelwind.streaming.bucket.state import VALUES
 from levelwind.streaming.decoding import ingest
 from levelwind.streaming.errors import PipelineError
 from levelwind.streaming.messages.buckets import DEFAULT_BUCKETS
-from levelwind.streaming.messages.rows import NO_TOPIC, PASS_THROUGH_PREFIX, Kind
+from levelwind.streaming.messages.rows import NO_TOPIC
 from levelwind.streaming.output import OutputTopics
 from levelwind.streaming.sized_output import ENVELOPE_BYTES, SHARDS
 from levelwind.streaming.spark import checkpoint, cluster_metadata, session
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from levelwind.assignors.protocol.topics import Topics
-    from levelwind.streaming.decoding.ingest import PackedRows
     from levelwind.streaming.rules.skew import SkewRule
     from levelwind.streaming.spark.batches.progress import QueryNews
     from levelwind.streaming.spark.checkpoint import Checkpoint, SetAside
@@ -83,9 +82,9 @@ def pack(records: DataFrame, topics: Topics, buckets: int = DEFAULT_BUCKETS) -> 
             packed = ingest.pack_batch(records, topics, buckets)
             if records.timestamp.size:
                 newest = int(records.timestamp.max())
-                _add_count(packed, progress.NEWEST, newest)
+                packed.add_count(progress.NEWEST, newest)
             if packed.followed:
-                _add_count(packed, progress.FOLLOWED, packed.followed)
+                packed.add_count(progress.FOLLOWED, packed.followed)
             yield pa.RecordBatch.from_pydict(
                 {name: getattr(packed, name) for name in PACKED.fieldNames()},
                 schema=_arrow_schema(),
@@ -94,10 +93,6 @@ def pack(records: DataFrame, topics: Topics, buckets: int = DEFAULT_BUCKETS) -> 
     packed = records.mapInArrow(decode, PACKED)
     counted = packed.observe(progress.COUNTS, _counts())
     return counted.where(sql.length("payload") > 0).select(*ROWS.fieldNames())
-
-
-def _add_count(packed: PackedRows, reason: str, n: int) -> None:
-    packed.add(PASS_THROUGH_PREFIX, Kind.SKIPPED, b"", reason=reason, n=n)
 
 
 def _joined_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from levelwind.streaming.messages.own_fields import OwnColumns, Texts
     from levelwind.streaming.rules.event_time import Floats, Int64
-    from levelwind.streaming.topic.lag.commit_cells import LagRequest
+    from levelwind.streaming.topic.lag.commit_cells import LagRequest, RequestRows
     from levelwind.streaming.topic.lag.commit_steps import SampleRequest
     from levelwind.streaming.topic.state import LagRule, TopicState
 
@@ -83,7 +83,7 @@ def rows_for_groups(topics: Sequence[TopicRequests], rule: LagRule, buckets: int
         samples = [topic.samples[-last] for topic in topics if len(topic.samples) >= last]
         for size, of_size in _by_size(samples, lambda sample: sample.lag):
             lags = Lags.of([sample.lag for sample in of_size], rule, rates)
-            split = rows_by_bucket(lags.rows.requests, buckets)
+            split = rows_by_bucket(lags.rows, buckets)
             yield from _lag_samples(lags, of_size, rule, split)
             computed[size] = lags, split
     published = [topic.published for topic in topics if topic.published is not None]
@@ -91,7 +91,8 @@ def rows_for_groups(topics: Sequence[TopicRequests], rule: LagRule, buckets: int
         asked = [request.lag for request in of_size_published]
         known = computed.get(size)
         if known is None or known[0].rows.requests != asked:
-            known = Lags.of(asked, rule, rates), rows_by_bucket(asked, buckets)
+            lags = Lags.of(asked, rule, rates)
+            known = lags, rows_by_bucket(lags.rows, buckets)
         yield from _lag_rows(known[0], of_size_published, rule, known[1])
 
 
@@ -198,22 +199,20 @@ class BucketRows(NamedTuple):
     """The group of each row, an index of `groups`."""
 
 
-def rows_by_bucket(requests: Sequence[LagRequest], buckets: int) -> list[BucketRows]:
-    """The rows of some requests, at least one, split by the buckets of their groups."""
+def rows_by_bucket(of_requests: RequestRows, buckets: int) -> list[BucketRows]:
+    """The rows of some requests, split by the buckets of their groups."""
     numbers: dict[str, int] = {}
     groups, of_buckets = [], []
-    for request in requests:
-        names, numbers_here = request.state.commits.groups, np.array(request.numbers)
-        of_buckets.append(group_buckets(names, buckets)[numbers_here])
-        groups += [numbers.setdefault(names[number], len(numbers)) for number in request.numbers]
+    for request in of_requests.requests:
+        of_buckets.append(group_buckets(request.state.commits.groups, buckets)[request.numbers])
+        groups += [numbers.setdefault(name, len(numbers)) for name in request.groups]
     bucket_of_row, group_of_row = np.concatenate(of_buckets), np.array(groups)
-    request_of_row = np.repeat(np.arange(len(requests)), [len(r.numbers) for r in requests])
     names = tuple(numbers)
     split = []
     for bucket, state_key in enumerate(bucket_keys(GROUP_KEY_PREFIX, buckets)):
         rows = np.flatnonzero(bucket_of_row == bucket)
         if rows.size:
-            asked, topic = np.unique(request_of_row[rows], return_inverse=True)
+            asked, topic = np.unique(of_requests.request[rows], return_inverse=True)
             present, group = np.unique(group_of_row[rows], return_inverse=True)
             of_bucket = tuple(map(names.__getitem__, present.tolist()))
             split.append(BucketRows(state_key, rows, asked.tolist(), topic, of_bucket, group))
