@@ -33,7 +33,6 @@ class SetClock(BatchClock):
         super().__init__(CadenceRule(), lambda: self.watched)
         self.watched = False
         self.now = 10**9
-        self.waits: list[int] = []
         self.news: Iterator[object] = iter(())
         """What happens in the middle of each wait."""
         self._changed = Passing(self)  # type: ignore[assignment]
