@@ -257,10 +257,7 @@ def measure_scenario(options: argparse.Namespace, traffic: Traffic) -> None:
     """Measure the traffic of a kind of cluster on a broker and a session of its own."""
     with benchmark_of(options) as benchmark:
         benchmark.prepare(traffic.load)
-        every_key = replace(traffic.load, commits=2**40)
-        every_key = replace(every_key, commits=every_key.keys)
-        benchmark.writer.backlog(every_key)
-        benchmark.read_by_pipeline(every_key)
+        benchmark.commit_every_key(traffic.load)
         benchmark.latency(traffic.rate, traffic, options.seconds, options.warm, options.rest)
 
 
@@ -336,6 +333,14 @@ class PipelineBenchmark:
         with self.query():
             self.writer.backlog(replace(load, commits=2_000))
             time.sleep(1)
+
+    def commit_every_key(self, load: Load) -> None:
+        """Let the pipeline know each key, by a commit and a sample of each topic."""
+        every_key = replace(load, commits=len(commit_keys(load)))
+        self.writer.backlog(every_key)
+        for topic, partitions in load.topic_sizes:
+            self.writer.sample(topic, partitions)
+        self.read_by_pipeline(every_key)
 
     # -- throughput
 
@@ -429,12 +434,8 @@ class PipelineBenchmark:
 
     def few_commits(self, load: Load) -> None:
         """Print what batches of a few commits take beside all groups, between two samples."""
+        self.commit_every_key(load)
         keys = commit_keys(load)
-        every_key = replace(load, commits=len(keys))
-        self.writer.backlog(every_key)
-        for topic, partitions in load.topic_sizes:
-            self.writer.sample(topic, partitions)
-        self.read_by_pipeline(every_key)
         with self.query() as batches:
             numbers = itertools.count()
 

@@ -217,7 +217,7 @@ def commit_keys(load: Load, groups: range | None = None) -> list[tuple[int, byte
         (group % OFFSETS_PARTITIONS, commit_key(f"group-{group}", f"topic-{topic}", partition))
         for partition in range(load.partitions)
         for number in range(load.read_by_each)
-        for group in (groups or range(load.groups))
+        for group in (range(load.groups) if groups is None else groups)
         for topic in (load.topics_of(group)[number],)
     ]
 
