@@ -36,6 +36,7 @@ REQUIRED = (
     # The driver, where the cluster runs it as well.
     "click",
     "confluent-kafka",
+    "msgspec",
     "pydantic",
     "pydantic-settings",
     "structlog",

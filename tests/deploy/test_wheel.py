@@ -42,10 +42,10 @@ def metadata(wheel):
 
 
 @pytest.mark.slow
-def test_a_consumer_gets_numpy_and_a_kafka_client_and_nothing_of_the_control_plane(wheel):
+def test_a_consumer_gets_a_kafka_client_and_little_else_and_nothing_of_the_control_plane(wheel):
     required = metadata(wheel).get_all("Requires-Dist")
     without_extras = {line.split(">")[0] for line in required if "extra ==" not in line}
-    assert without_extras == {"numpy", "confluent-kafka"}
+    assert without_extras == {"numpy", "confluent-kafka", "msgspec"}
 
 
 def requirements(lines, extra=""):
@@ -119,7 +119,8 @@ def test_the_extra_of_a_client_brings_that_client_and_works_with_nothing_else(
     lines = metadata(wheel).get_all("Requires-Dist")
     assert requirements(lines, extra) - requirements(lines) == {extra}
     names = installed_with(wheel, extra)
-    allowed = {"numpy", "confluent-kafka", extra, "async-timeout", "packaging", "typing-extensions"}
+    allowed = {"numpy", "confluent-kafka", "msgspec", extra}
+    allowed |= {"async-timeout", "packaging", "typing-extensions"}
     assert names <= allowed
     install(wheel, names, tmp_path)
     source = f"""
