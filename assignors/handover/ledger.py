@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from levelwind.assignors.handover.holding import Holding, Revocation, Traits, Waits
 from levelwind.assignors.handover.unpublished import unpublished
 from levelwind.assignors.protocol import partition_ranges as ranges
+from levelwind.assignors.protocol.declared.fields import LAST_EPOCH
 from levelwind.assignors.protocol.patterns.topic_pattern import pattern_refusal
 from levelwind.assignors.protocol.records import MemberAssignment, Tombstone
-from levelwind.assignors.protocol.records.member import LAST_EPOCH
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

@@ -6,14 +6,15 @@ names at most `MAX_PARTITIONS`, so that a few foreign bytes cannot fill the memo
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
 TopicPartition: TypeAlias = tuple[str, int]
-Partitions: TypeAlias = "Mapping[str, tuple[int, ...]]"
+Partitions: TypeAlias = Mapping[str, tuple[int, ...]]
 """Ascending partitions by topic; a topic without partitions is left out."""
 
 MAX_PARTITIONS = 1_000_000

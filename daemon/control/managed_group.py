@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from levelwind.assignors.handover.ledger import Incarnation, Ledger
 from levelwind.assignors.protocol import partition_ranges as ranges
+from levelwind.assignors.protocol.declared.declaration import as_document
 from levelwind.assignors.protocol.patterns.topic_pattern import finds
 from levelwind.daemon.control.context import LogEvent
 from levelwind.daemon.control.gain.overload import DemandWatch
@@ -151,9 +152,8 @@ class ManagedGroup:
         if not self.unread:
             return max((record.at for record in self.lags.values()), default=None)
         times = {topic: record.at for topic, record in self.lags.items()}
-        for topic, unread in self.unread.items():
-            if (at := unread.at) is not None:
-                times[topic] = at  # it may be older than the sample that it replaces
+        # An unread one may be older than the sample that it replaces.
+        times |= {topic: unread.at for topic, unread in self.unread.items()}
         return max(times.values())
 
     @property
@@ -359,7 +359,7 @@ class ManagedGroup:
             "kind": record.kind,
             "at": record.at,
             "since": record.since,
-            "evidence": record.evidence.value(),
+            "evidence": as_document(record.evidence),
         }
         raised = replace(group, policy=self.policy.reconsider(cause))
         return raised, [LogEvent("trigger.raised", fields)]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from levelwind.assignors.protocol.declared.declaration import as_document
 from levelwind.daemon.console import age_text, borderless_table, stdout_console
 from levelwind.daemon.inspection.group_rows import member_rows, partition_rows
 from levelwind.daemon.inspection.offset_rows import offset_rows, offset_table
@@ -176,7 +177,7 @@ def _pipeline_lines(view: GroupView, now: int) -> Iterator[str]:
         yield f"left: {', '.join(left)}; no member reads there, and no lag counts"
     for kind, trigger in sorted(view.triggers.items()):
         words = describe_trigger(
-            trigger.evidence.value(), seconds=(trigger.at - trigger.since) / 1000
+            as_document(trigger.evidence), seconds=(trigger.at - trigger.since) / 1000
         )
         active_for = age_text(max(now - trigger.since, 0) / 1000)
         yield f"trigger {kind}, active for {active_for}: {words}"

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
     from confluent_kafka import KafkaError, Message, Producer
 
+    from levelwind.assignors.protocol.declared.fields import Key
     from levelwind.assignors.protocol.records import Record, ReplayRecord
-    from levelwind.assignors.protocol.records.metadata import Key
     from levelwind.assignors.protocol.topics import TopicKind, Topics
     from levelwind.daemon.kafka.topic_specs import TopicSettings
 

@@ -3,8 +3,8 @@
 A member announces itself every few seconds, and mostly says the same under the next number. An
 announcement with the same bytes around its number has the same fields, so that it need not be read
 again: the result is that of `decode`, or where numbers are of no interest, the very record of the
-announcement that it repeats. A sample of lag mostly differs from the one before in its numbers; it
-is left unread until somebody needs it.
+announcement that it repeats. A sample of lag is left unread until somebody needs it, but for the
+first one of its key: a writer that breaks the protocol is mostly found at once.
 
 A record that was cut as text is decoded when its head comes.
 """
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from levelwind.assignors.protocol.records import CUT_AS_TEXT, LagRecord, MemberRecord, decode
 from levelwind.assignors.protocol.records.member import MOST_ANNOUNCEMENTS
 from levelwind.assignors.protocol.records.reassembly import Reassembly
-from levelwind.assignors.protocol.unread_lag import UnreadLag, has_plain_figures
+from levelwind.assignors.protocol.unread_lag import UnreadLag, left_unread
 
 if TYPE_CHECKING:
     from levelwind.assignors.protocol.records import Record, Rejection, Tombstone
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
 
 NUMBER = b'"heartbeat":'
 """The bytes before the number of an announcement."""
-
-FIGURES = b"0123456789.-"
-"""The characters of numbers; the others are the shape of a value."""
 
 MOST_MEMBERS = 200_000
 """Members of which the last announcement is kept; it takes about two kilobytes."""
@@ -69,8 +66,8 @@ class RepeatedRecords:
         """
         self._last: dict[bytes, _Announcement] = {}
         """By key; the one that was read in full longest ago is the first."""
-        self._samples: dict[bytes, tuple[str, str, bytes]] = {}
-        """Group, topic and shape of the last sample of lag that was read, by key."""
+        self._sampled: dict[bytes, tuple[str, str]] = {}
+        """Group and topic by the key of a sample of lag that was read."""
         self._reassembly = Reassembly()
         self._most_members = most_members
         self._lazy = lazy
@@ -103,23 +100,24 @@ class RepeatedRecords:
     ) -> Record | Tombstone | Rejection | UnreadLag | None:
         """Decode a record that may have been cut as text.
 
-        A sample is left unread whose shape is that of one that was read.
+        A sample is left unread if the one before it was a sample as well.
         """
         if kind != "lag" or key is None or not self._lazy:
             found = self._reassembly.take_text(kind, decode(kind, key, value))
             return self._decode_whole(kind, key, found) if isinstance(found, bytes) else found
-        shape = b"" if value is None else value.translate(None, FIGURES)
-        last = self._samples.get(key)
-        if last is not None and value is not None and last[2] == shape:
-            return UnreadLag(last[0], last[1], value)
+        names = self._sampled.get(key)
+        if names is not None and value is not None:
+            unread = left_unread(*names, value)
+            if unread is not None:
+                return unread
         record = self._reassembly.take_text(kind, decode(kind, key, value))
         if record is None or isinstance(record, bytes):
             return None if record is None else self._decode_whole(kind, key, record)
-        self._samples.pop(key, None)
-        if isinstance(record, LagRecord) and has_plain_figures(shape):
-            if len(self._samples) >= self._most_members:
-                del self._samples[next(iter(self._samples))]
-            self._samples[key] = record.group, record.topic, shape
+        self._sampled.pop(key, None)
+        if isinstance(record, LagRecord):
+            if len(self._sampled) >= self._most_members:
+                del self._sampled[next(iter(self._sampled))]
+            self._sampled[key] = record.group, record.topic
         return record
 
     def _remember(self, key: bytes, value: bytes, record: MemberRecord) -> None:

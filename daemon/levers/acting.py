@@ -169,6 +169,7 @@ def records_of(
             at=at,
             by=operator.name,
             reason=reason or f"rollback to {order.subject}",
+            setting=None,
         )
         return [
             pause,

@@ -26,7 +26,7 @@ from levelwind.daemon.wall_clock import now_ms
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from levelwind.assignors.protocol.records.metadata import Key
+    from levelwind.assignors.protocol.declared.fields import Key
     from levelwind.assignors.protocol.topics import TopicKind, Topics
     from levelwind.daemon.config.settings import Settings
 

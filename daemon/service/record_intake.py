@@ -20,7 +20,6 @@ from levelwind.assignors.protocol.records import (
     partition_key,
     partitions_for,
 )
-from levelwind.assignors.protocol.unread_lag import UnreadLag
 from levelwind.daemon.control.controller import MembersRead, RecordReceived, Recovered
 from levelwind.daemon.errors import ConfigurationError
 from levelwind.daemon.service.leadership import LeaderSighted, TopicsRead, is_newer, sign_of
@@ -127,8 +126,7 @@ class RecordIntake:
         """Take a sample of lag into the image, and post it if the daemon leads."""
         self._unwritten.written(self._topics.name(read.kind), read.record.key)
         self._image.add(read)
-        if isinstance(read.record, UnreadLag) and (at := read.record.at) is not None:
-            self._on_lag(at)
+        self._on_lag(read.record.at)
         if self._posting:
             event = RecordReceived(kind=read.kind, record=read.record)
             self._mailbox.put((read.kind, read.record.key, None), event)

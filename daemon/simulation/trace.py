@@ -20,12 +20,14 @@ import json
 from collections import defaultdict
 from dataclasses import dataclass, field
 from io import StringIO
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+import msgspec
 import numpy as np
 
 from levelwind.assignors.problem.inputs import ProblemError
-from levelwind.assignors.protocol.json_fields import Fields
+from levelwind.assignors.protocol.declared.fields import Name, Time, Whole
+from levelwind.assignors.protocol.declared.json_form import reason
 from levelwind.assignors.protocol.partition_ranges import MAX_PARTITIONS, WireError
 from levelwind.assignors.protocol.records import (
     LagRecord,
@@ -196,15 +198,22 @@ def _bytes(given: object) -> bytes | None:
     return (given if isinstance(given, str) else json.dumps(given)).encode()
 
 
+class _Sample(msgspec.Struct):
+    """One sample of the end of a partition."""
+
+    at: Time
+    topic: Name
+    partition: Annotated[int, msgspec.Meta(ge=0, lt=MAX_PARTITIONS)]
+    end: Whole
+    lag: Whole | None = None
+
+
 def _sample(reader: _TraceReader, fields: dict[str, Any]) -> None:
-    read = Fields(fields, "sample")
-    reader.sample(
-        read.integer("at"),
-        read.text("topic"),
-        read.integer("partition", high=MAX_PARTITIONS - 1),
-        read.integer("end"),
-        read.integer("lag") if fields.get("lag") is not None else None,
-    )
+    try:
+        read = msgspec.convert(fields, _Sample)
+    except msgspec.ValidationError as error:
+        raise WireError(reason(error, fields, "sample")) from None
+    reader.sample(read.at, read.topic, read.partition, read.end, read.lag)
 
 
 def _header(text: str) -> list[str]:

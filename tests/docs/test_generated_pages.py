@@ -5,9 +5,10 @@ import tomllib
 
 import pytest
 
-from levelwind_testing.generated_pages import BEGIN, SECTIONS, up_to_date
+from levelwind_testing.generated_pages import BEGIN, SECTIONS, schema_files, up_to_date
 from levelwind_testing.source_tree import NAME, ROOT
 
+SCHEMAS = ROOT / "assignors" / "protocol" / "records" / "schemas"
 PAGE = ROOT / "docs" / "testing.md"
 
 
@@ -16,6 +17,11 @@ def test_what_is_generated_is_that_of_today(name):
     page = (ROOT / "docs" / name).read_text()
     assert [section for section in SECTIONS[name] if BEGIN.format(section) not in page] == []
     assert up_to_date(name, page) == page, "run `make docs`"
+
+
+def test_the_schemas_are_those_of_todays_declarations():
+    written = {file: file.read_text() for file in SCHEMAS.glob("*.json")}
+    assert written == schema_files(), "run `make docs`"
 
 
 def test_each_package_of_the_layers_has_a_paragraph():

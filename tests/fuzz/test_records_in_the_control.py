@@ -24,7 +24,7 @@ from levelwind.assignors.protocol.records import (
     decode,
     encode,
 )
-from levelwind.assignors.protocol.unread_lag import UnreadLag, has_plain_figures
+from levelwind.assignors.protocol.unread_lag import left_unread
 from levelwind.daemon.service.metrics import families
 from levelwind_testing.control.play import Play
 from levelwind_testing.drawn_seeds import drawn_seed
@@ -177,8 +177,8 @@ def take(play, kind, key, value):
     record = decode(kind, key, value)
     if isinstance(record, Rejection):
         return False
-    if isinstance(record, LagRecord) and has_plain_figures(value):
-        play._read(kind, UnreadLag(record.group, record.topic, value))
+    if isinstance(record, LagRecord):
+        play._read(kind, left_unread(record.group, record.topic, value))
     play._read(kind, record)
     return True
 

@@ -22,6 +22,8 @@ from threading import Timer
 from typing import TYPE_CHECKING, Any, ClassVar
 from weakref import WeakMethod
 
+import msgspec
+
 from levelwind.assignors.clients.classic.classic_assignor import LagAwareAssignor
 from levelwind.assignors.clients.classic.plan_application import (
     as_planned,
@@ -33,8 +35,9 @@ from levelwind.assignors.clients.classic.plan_application import (
 from levelwind.assignors.clients.group_join import read_members, sync_assignments
 from levelwind.assignors.problem.assignment import NOBODY, Assignment
 from levelwind.assignors.problem.group import Group
-from levelwind.assignors.protocol import json_fields
-from levelwind.assignors.protocol.json_fields import Fields
+from levelwind.assignors.protocol.declared.declaration import canonical
+from levelwind.assignors.protocol.declared.fields import Name
+from levelwind.assignors.protocol.declared.json_form import decoded
 from levelwind.assignors.protocol.kafka.consumer_protocol import NEWEST, ConsumerSubscription
 from levelwind.assignors.protocol.partition_ranges import WireError
 from levelwind.assignors.registry import OPTIONS, strategy_named
@@ -132,8 +135,8 @@ class PublishedAssignor(LagAwareAssignor):
         self._subscribed = frozenset(topics)
         plan = self._plans.newest(0)
         self._joined_with = None if plan is None else plan.epoch
-        user_data = json_fields.dumps(
-            {"instance": self._instance, "plan": None if plan is None else [*plan.epoch]}
+        user_data = canonical(
+            {"instance": self._instance, "plan": None if plan is None else plan.epoch}
         )
         plain = ConsumerSubscription.decode(super().join_bytes(self._subscribed))
         return replace(plain, user_data=user_data).encode(self.version)
@@ -249,12 +252,20 @@ def _names(joiners: Sequence[Joiner], members: Sequence[Member]) -> dict[str, st
     }
 
 
+class _UserData(msgspec.Struct):
+    """What a follower of plans says of itself in its userData."""
+
+    instance: Name | None = None
+
+
+_user_data = msgspec.json.Decoder(_UserData)
+
+
 def _stated_instance(joiner: Joiner) -> str | None:
     """The instance id in a member's userData: aiokafka shows a leader no other."""
     (raw,) = joiner.offers.values()
     try:
         user_data = ConsumerSubscription.decode(raw).user_data
-        fields = Fields(json_fields.loads(user_data or b"{}"))
-        return fields.optional_missing_text("instance")
+        return decoded(_user_data, user_data or b"{}").instance
     except WireError:
         return None

@@ -12,8 +12,8 @@ from confluent_kafka import libversion
 
 from levelwind.assignors.handover.member_state import MemberProfile
 from levelwind.assignors.protocol import transactional_ids
+from levelwind.assignors.protocol.declared.fields import LEAST_CAPACITY, MOST_CAPACITY
 from levelwind.assignors.protocol.patterns.topic_pattern import pattern_refusal
-from levelwind.assignors.protocol.records.member import LEAST_CAPACITY, MOST_CAPACITY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias, get_type_hints
+
+import msgspec
 
 from levelwind.assignors.protocol import json_fields
-from levelwind.assignors.protocol.json_fields import Fields
+from levelwind.assignors.protocol.declared.declaration import canonical, declaration_of, written
+from levelwind.assignors.protocol.declared.fields import Key
 from levelwind.assignors.protocol.partition_ranges import Partitions, WireError
 from levelwind.assignors.protocol.records.copied import ReplayRecord
 from levelwind.assignors.protocol.records.cut import CutRecord, TextShard
@@ -23,7 +26,6 @@ from levelwind.assignors.protocol.records.member import (
 )
 from levelwind.assignors.protocol.records.metadata import (
     BrokerRecord,
-    Key,
     OffsetsRecord,
     TopicRecord,
 )
@@ -77,7 +79,7 @@ from levelwind.assignors.protocol.records.trigger import (
 from levelwind.assignors.protocol.topics import partition_for
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from levelwind.assignors.protocol.topics import TopicKind
 
@@ -196,76 +198,74 @@ class Rejection:
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """One kind of record: its key's parts after the first word, and how to read its value."""
+    """One kind of record, and what its key's parts after the first word are."""
 
-    name: str
+    record: type[Record]
     parts: tuple[Literal["name", "number"], ...]
-    v: int
-    read: Callable[[Key, Fields], Record]
+
+    @property
+    def name(self) -> str:
+        """The name of the kind."""
+        return self.record.KIND
 
 
-def _kind(record: type[Record], *parts: Literal["name", "number"]) -> _Kind:
-    return _Kind(record.KIND, parts, record.V, record.read)
+def _kind(record: type[Record]) -> _Kind:
+    hints = get_type_hints(record)
+    return _Kind(
+        record, tuple("number" if hints.get(name) is int else "name" for name in record.KEY_FIELDS)
+    )
 
 
-def _cut_as_text(
-    word: str, record: type[Record], *parts: Literal["name", "number"]
-) -> dict[str, _Kind]:
+def _cut_as_text(record: type[Record], word: str | None = None) -> dict[str, _Kind]:
     """A kind of records that are cut as text where they are too large, and that of its shards."""
-    return {word: _kind(record, *parts), f"{word}s": _kind(TextShard, *parts, "number")}
+    word, kind = word or str(record.WORD), _kind(record)
+    parts = kind.parts if record.WORD else kind.parts[1:]
+    return {word: _Kind(record, parts), f"{word}s": _Kind(TextShard, (*parts, "number"))}
 
 
-_CUT = _kind(CutRecord)
+def _by_word(*records: type[Record]) -> dict[str, _Kind]:
+    return {str(record.WORD): _kind(record) for record in records}
+
+
 # Kinds of records in each topic, by the first word of the key.
 KINDS: Mapping[TopicKind, Mapping[str, _Kind]] = {
-    "metadata": {
-        "broker": _kind(BrokerRecord, "number"),
-        "topic": _kind(TopicRecord, "name"),
-        "offsets": _kind(OffsetsRecord, "name"),
-    },
-    "lag": {
-        **_cut_as_text("lag", LagRecord, "name", "name"),
-        **_cut_as_text("speed", SpeedRecord, "name"),
-    },
+    "metadata": _by_word(BrokerRecord, TopicRecord, OffsetsRecord),
+    "lag": {**_cut_as_text(LagRecord), **_cut_as_text(SpeedRecord)},
     "triggers": {
-        **_cut_as_text("racks", TriggerRecord, "name"),
-        **_cut_as_text("skew", TriggerRecord, "name"),
-        "pipeline": _kind(PipelineRecord),
+        **_cut_as_text(TriggerRecord, "racks"),
+        **_cut_as_text(TriggerRecord, "skew"),
+        **_by_word(PipelineRecord),
     },
-    "members": {"m": _kind(MemberRecord, "name", "name", "name"), "canary": _kind(CanaryRecord)},
-    "assignments": {
-        "planner": _kind(PlannerRecord),
-        "proxy": _kind(ProxyRecord, "name"),
-        "g": _kind(GroupRecord, "name"),
-        "gs": _kind(GroupShard, "name", "number"),
-        "p": _kind(PlanShard, "name", "number"),
-        "m": _kind(MemberAssignment, "name", "name", "name"),
-        "ms": _kind(MemberShard, "name", "name", "name", "number"),
-    },
-    "control": {
-        "operator": _kind(OperatorRecord, "name"),
-        "lever": _kind(LeverRecord, "name", "name", "name"),
-        "proposal": _kind(ProposalRecord, "name"),
-    },
-    "decisions": {"decision": _kind(DecisionPart, "name", "name", "number")},
+    "members": _by_word(MemberRecord, CanaryRecord),
+    "assignments": _by_word(
+        PlannerRecord,
+        ProxyRecord,
+        GroupRecord,
+        GroupShard,
+        PlanShard,
+        MemberAssignment,
+        MemberShard,
+    ),
+    "control": _by_word(OperatorRecord, LeverRecord, ProposalRecord),
+    "decisions": _by_word(DecisionPart),
 }
 CUT_AS_TEXT: tuple[TopicKind, ...] = ("lag", "triggers")
 """Topics whose records of a group are cut as text where they are too large for a message."""
 # Topics whose keys are log positions: the topic, partition and offset of a copied record.
 LOG_POSITION_KINDS: Mapping[TopicKind, _Kind] = {
-    "dead_letters": _kind(DeadLetter, "number", "number"),
-    "replays": _kind(ReplayRecord, "number", "number"),
+    "dead_letters": _Kind(DeadLetter, ("number", "number")),
+    "replays": _Kind(ReplayRecord, ("number", "number")),
 }
 
 
 def encode(record: Record) -> tuple[bytes, bytes]:
     """The key and value of a record; raises `WireError` if a text cannot be written as UTF-8."""
-    return json_fields.dumps(record.key), json_fields.dumps(record.value())
+    return canonical(record.key), canonical(written(record))
 
 
 def encode_key(key: Key) -> bytes:
     """The bytes of a key, for a tombstone or a comparison."""
-    return json_fields.dumps(key)
+    return canonical(key)
 
 
 def decode(
@@ -274,16 +274,39 @@ def decode(
     """Decode a message of one of levelwind's topics; value None is a tombstone."""
     try:
         kind, parts = _read_key(topic, key)
-        if value is None:
-            return Tombstone(parts)
-        fields = Fields(json_fields.loads(value))
-        if _may_be_cut(topic, parts) and any(map(fields.has, CutRecord.FIELDS)):
-            kind = _CUT
-        if (v := fields.integer("v")) != kind.v:
-            return Rejection(_other_version(kind, v), other_version=True)
-        return kind.read(parts, fields)
     except WireError as error:
         return Rejection(str(error))
+    if value is None:
+        return Tombstone(parts)
+    try:
+        return declaration_of(kind.record).read(parts, value)
+    except WireError as error:
+        return _other_record(topic, kind, parts, value) or Rejection(str(error))
+
+
+def _other_record(
+    topic: TopicKind, kind: _Kind, key: Key, value: bytes
+) -> CutRecord | Rejection | None:
+    """What a value is that is no record of its kind: a cut one, or one of another version."""
+    try:
+        v = _version(value).v
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+    if v == CutRecord.V and _may_be_cut(topic, key):
+        try:
+            return declaration_of(CutRecord).read(key, value)
+        except WireError as error:
+            return Rejection(str(error))
+    return None if v == kind.record.V else Rejection(_other_version(kind, v), other_version=True)
+
+
+class _Versioned(msgspec.Struct):
+    """What every record has."""
+
+    v: Annotated[int, msgspec.Meta(ge=0, le=json_fields.MAX_INT64)]
+
+
+_version = msgspec.json.Decoder(_Versioned).decode
 
 
 def _may_be_cut(topic: TopicKind, key: Key) -> bool:
@@ -294,10 +317,10 @@ def _may_be_cut(topic: TopicKind, key: Key) -> bool:
 def _other_version(kind: _Kind, v: int) -> str:
     remedy = (
         "upgrade this program"
-        if v > kind.v
+        if v > kind.record.V
         else "upgrade the program that wrote the record; its next record replaces this one"
     )
-    return f"unknown v {v} of {kind.name} records, this program reads v {kind.v}: {remedy}"
+    return f"unknown v {v} of {kind.name} records, this program reads v {kind.record.V}: {remedy}"
 
 
 def _read_key(topic: TopicKind, raw: bytes | None) -> tuple[_Kind, Key]:

@@ -4,19 +4,20 @@ Records of levelwind.assignments are cut by their contents. A record that the pi
 as text: its shards hold the JSON of the value, and a `CutRecord` takes its place.
 """
 
-# ruff: noqa: D102 - every record has the same three: key, value (its JSON) and read (the inverse).
-
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+from msgspec import Meta
+
+from levelwind.assignors.protocol.declared.declaration import Declared
+from levelwind.assignors.protocol.declared.fields import Key, Name, Whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-    from levelwind.assignors.protocol.json_fields import Fields
-    from levelwind.assignors.protocol.records.metadata import Key
 
 MOST_SHARDS = 10_000
 """More shards than any record needs: a reader collects no more of them."""
@@ -26,21 +27,10 @@ MOST_SHARDS = 10_000
 class Cut:
     """Shards of a record that is too large for one message."""
 
-    count: int
+    count: Annotated[int, Meta(ge=1, le=MOST_SHARDS)]
     """Number of shards, at least 1; they are numbered from 0."""
-    digest: str
+    digest: Name
     """Hash of what the shards hold; each of them repeats it."""
-
-    def value(self) -> dict[str, object]:
-        """The fields of the reference."""
-        return {"count": self.count, "digest": self.digest}
-
-    @classmethod
-    def read(cls, fields: Fields) -> Cut:
-        """The reference in `fields`; raises `WireError` if it is malformed."""
-        return cls(
-            count=fields.integer("count", low=1, high=MOST_SHARDS), digest=fields.text("digest")
-        )
 
 
 def text_digest(value: bytes) -> str:
@@ -59,73 +49,62 @@ def head_key(shard: Key) -> Key:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TextShard:
+class TextShard(Declared):
     """A piece of the JSON of a record's value."""
 
     KIND: ClassVar = "text_shard"
     V: ClassVar = 1
+    KEY_FIELDS: ClassVar = ("head_key", "shard")
 
     head_key: Key
     """Key of the record that was cut."""
-    shard: int
+    shard: Whole
     """Number of the shard, from 0."""
-    digest: str
+    digest: Name
     """The digest that the record's head names."""
-    text: str
+    text: Name
     """The piece. Those of all shards, joined in the order of their numbers, are the value."""
 
     @property
     def key(self) -> Key:
+        """Key of the shard."""
         (key,) = shard_keys(self.head_key, (self.shard,))
         return key
 
-    def value(self) -> dict[str, object]:
-        return {"v": self.V, "digest": self.digest, "text": self.text}
-
     @classmethod
-    def read(cls, key: Key, fields: Fields) -> TextShard:
-        return cls(
-            head_key=head_key(key),
-            shard=int(key[-1]),
-            digest=fields.text("digest"),
-            text=fields.text("text"),
-        )
+    def of_key(cls, key: Key) -> Mapping[str, object]:
+        """The head's key and the shard's number."""
+        return {"head_key": head_key(key), "shard": key[-1]}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CutRecord:
+class CutRecord(Declared):
     """The head of a record that was cut as text, under the record's own key."""
 
     KIND: ClassVar = "cut_record"
     V: ClassVar = 100
     """Above the version of every record that is cut: a reader that knows no such head takes it for
     a record of a later release, and keeps what it had."""
-    FIELDS: ClassVar = ("bytes", "shards")
-    """Names of its fields, of which no record that is cut has any."""
+    KEY_FIELDS: ClassVar = ("head_key",)
 
-    key: Key
-    bytes: int
+    head_key: Key
+    """Key of the record that was cut, and of its head."""
+    bytes: Whole
     """Size of the record's value."""
     shards: Cut | None
     """The shards that hold the value. None: its topic takes messages that are too small for it."""
 
     @property
+    def key(self) -> Key:
+        """Key of the record."""
+        return self.head_key
+
+    @classmethod
+    def of_key(cls, key: Key) -> Mapping[str, object]:
+        """The key as a whole."""
+        return {"head_key": key}
+
+    @property
     def group(self) -> str:
         """The group that the record is about."""
         return str(self.key[1])
-
-    def value(self) -> dict[str, object]:
-        return {
-            "v": self.V,
-            "bytes": self.bytes,
-            "shards": None if self.shards is None else self.shards.value(),
-        }
-
-    @classmethod
-    def read(cls, key: Key, fields: Fields) -> CutRecord:
-        shards = fields.optional_section("shards")
-        return cls(
-            key=key,
-            bytes=fields.integer("bytes"),
-            shards=None if shards is None else Cut.read(shards),
-        )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from levelwind.assignors.protocol import json_fields
 from levelwind.assignors.protocol import partition_ranges as ranges
+from levelwind.assignors.protocol.declared.declaration import canonical, written
 from levelwind.assignors.protocol.partition_ranges import WireError
 from levelwind.assignors.protocol.records.cut import (
     MOST_SHARDS,
@@ -21,15 +22,14 @@ from levelwind.assignors.protocol.records.planned_group import (
     GroupRecord,
     PlannedMember,
     PlannedTopic,
-    members_value,
 )
 from levelwind.assignors.protocol.records.shards import GroupShard, MemberShard, PlanShard
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from levelwind.assignors.protocol.declared.fields import Key
     from levelwind.assignors.protocol.partition_ranges import Partitions
-    from levelwind.assignors.protocol.records.metadata import Key
     from levelwind.assignors.protocol.records.planner import MemberAssignment
     from levelwind.assignors.protocol.records.shards import Head, Shard
 
@@ -68,37 +68,31 @@ def cut(record: Head) -> tuple[Shard | Head, ...]:
 
 
 def _cut_plan(record: GroupRecord) -> tuple[Shard | Head, ...]:
-    if _size(record.value()) <= WHOLE_BYTES:
+    if _size(written(record)) <= WHOLE_BYTES:
         return (record,)
     topics = [(name, _bounded(topic)) for name, topic in record.topics.items()]
     contents = [
-        *((dict(part), ()) for part in _parts(topics, lambda named: _size(named[1].value()))),
+        *((dict(part), ()) for part in _parts(topics, lambda named: _size(written(named[1])))),
         *(({}, part) for part in _parts(record.members, _member_size)),
     ]
-    digest = _digest(
-        {
-            "topics": {name: topic.value() for name, topic in topics.items()},
-            **members_value(members),
-        }
-        for topics, members in contents
-    )
     shards = [
-        GroupShard(group=record.group, shard=number, digest=digest, topics=topics, members=members)
+        GroupShard(group=record.group, shard=number, digest="", topics=topics, members=members)
         for number, (topics, members) in enumerate(contents)
     ]
+    digest = _digest(map(_undigested, shards))
+    shards = [replace(shard, digest=digest) for shard in shards]
     head = replace(record, topics={}, members=(), shards=Cut(count=len(shards), digest=digest))
     return (*shards, head)
 
 
 def _bounded(topic: PlannedTopic) -> PlannedTopic:
     """A planned topic, without its racks if they do not fit into a message."""
-    return topic if _size(topic.value()) <= TOPIC_BYTES else replace(topic, racks=None)
+    return topic if _size(written(topic)) <= TOPIC_BYTES else replace(topic, racks=None)
 
 
 def _member_size(member: PlannedMember) -> int:
     # The subscription of a member may be written for it alone.
-    subscriptions = {} if member.topics is None else {member.topics: 0}
-    return _size(member.value(subscriptions)) + _size(member.topics)
+    return _size(written(replace(member, topics=None))) + _size(member.topics)
 
 
 def _cut_assignment(record: MemberAssignment) -> tuple[Shard | Head, ...]:
@@ -108,7 +102,7 @@ def _cut_assignment(record: MemberAssignment) -> tuple[Shard | Head, ...]:
         for partitions in sets
         for topic, numbers in partitions.items()
     ) + _size(record.new_from)
-    if longest <= WHOLE_BYTES or _size(record.value()) <= WHOLE_BYTES:
+    if longest <= WHOLE_BYTES or _size(written(record)) <= WHOLE_BYTES:
         return (record,)
     runs = [
         (name, topic, numbers[first : first + RUN_PARTITIONS])
@@ -198,16 +192,16 @@ def cut_text(key: Key, value: bytes, most_bytes: int) -> tuple[TextShard | CutRe
     """
     digest = text_digest(value)
     empty = TextShard(head_key=key, shard=MOST_SHARDS, digest=digest, text="")
-    room = most_bytes - _size(empty.key) - _size(empty.value())
+    room = most_bytes - _size(empty.key) - _size(written(empty))
     pieces = _pieces(value.decode(), room) if room >= LEAST_PIECE_BYTES else []
     if not 0 < len(pieces) <= MOST_SHARDS:
-        return (CutRecord(key=key, bytes=len(value), shards=None),)
+        return (CutRecord(head_key=key, bytes=len(value), shards=None),)
     shards = [
         TextShard(head_key=key, shard=number, digest=digest, text=piece)
         for number, piece in enumerate(pieces)
     ]
     cut = Cut(count=len(shards), digest=digest)
-    return (*shards, CutRecord(key=key, bytes=len(value), shards=cut))
+    return (*shards, CutRecord(head_key=key, bytes=len(value), shards=cut))
 
 
 def _pieces(text: str, most_bytes: int) -> list[str]:
@@ -261,8 +255,15 @@ def _parts(items: Iterable[Item], size: Callable[[Item], int]) -> Iterator[tuple
 
 
 def _size(document: object) -> int:
-    return len(json_fields.dumps(document)) + 1  # and a comma
+    return len(canonical(document)) + 1  # and a comma
+
+
+def _undigested(shard: GroupShard) -> dict[str, object]:
+    """What a shard of a plan holds."""
+    held = written(shard)
+    del held["v"], held["digest"]
+    return held
 
 
 def _digest(contents: Iterable[object]) -> str:
-    return hashlib.sha256(b"\n".join(map(json_fields.dumps, contents))).hexdigest()
+    return hashlib.sha256(b"\n".join(map(canonical, contents))).hexdigest()

@@ -9,129 +9,68 @@ The assignment of a plan that members follow without a hand-over (`published`) i
 whatever its size: the plan's record is their head.
 """
 
-# ruff: noqa: D102 - every record has the same three: key, value (its JSON) and read (the inverse).
-
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import TYPE_CHECKING, ClassVar, TypeAlias, TypeVar
+from typing import ClassVar, TypeAlias, TypeVar
 
-from levelwind.assignors.protocol import partition_ranges as ranges
-from levelwind.assignors.protocol.records.cut import TextShard, shard_keys, text_digest
-from levelwind.assignors.protocol.records.member import LAST_EPOCH
-from levelwind.assignors.protocol.records.planned_group import (
-    GroupRecord,
-    PlannedMember,
-    PlannedTopic,
-    members_value,
-    read_members,
-)
+from levelwind.assignors.protocol.declared.declaration import Declared
+from levelwind.assignors.protocol.declared.fields import Epoch, Key, Name, Share, Shares, Whole
+from levelwind.assignors.protocol.partition_ranges import Partitions
+from levelwind.assignors.protocol.records.cut import Cut, TextShard, shard_keys, text_digest
+from levelwind.assignors.protocol.records.planned_group import GroupRecord, Members, PlannedTopic
 from levelwind.assignors.protocol.records.planner import MemberAssignment
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from levelwind.assignors.protocol.json_fields import Fields
-    from levelwind.assignors.protocol.partition_ranges import Partitions
-    from levelwind.assignors.protocol.records.cut import Cut
-    from levelwind.assignors.protocol.records.metadata import Key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupShard:
+class GroupShard(Declared):
     """Some topics and members of a group's plan."""
 
     KIND: ClassVar = "group_shard"
     V: ClassVar = 1
+    WORD: ClassVar = "gs"
+    KEY_FIELDS: ClassVar = ("group", "shard")
 
-    group: str
-    shard: int
+    group: Name
+    shard: Whole
     """Number of the shard, from 0."""
-    digest: str
+    digest: Name
     """The digest that the plan's record names."""
     topics: Mapping[str, PlannedTopic]
-    members: tuple[PlannedMember, ...]
-
-    @property
-    def key(self) -> Key:
-        return ("gs", self.group, self.shard)
+    members: Members
 
     @property
     def head_key(self) -> Key:
         """Key of the record that the shard belongs to."""
         return ("g", self.group)
 
-    def value(self) -> dict[str, object]:
-        topics = {name: topic.value() for name, topic in self.topics.items()}
-        return {
-            "v": self.V,
-            "digest": self.digest,
-            "topics": topics,
-            **members_value(self.members),
-        }
-
-    @classmethod
-    def read(cls, key: Key, fields: Fields) -> GroupShard:
-        _, group, shard = key
-        return cls(
-            group=str(group),
-            shard=int(shard),
-            digest=fields.text("digest"),
-            topics=fields.by_name("topics", PlannedTopic.read),
-            members=read_members(fields),
-        )
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MemberShard:
+class MemberShard(Declared):
     """Some partitions of a member's assignment."""
 
     KIND: ClassVar = "member_shard"
     V: ClassVar = 1
+    WORD: ClassVar = "ms"
+    KEY_FIELDS: ClassVar = ("group", "instance", "incarnation", "shard")
 
-    group: str
-    instance: str
-    incarnation: str
-    shard: int
+    group: Name
+    instance: Name
+    incarnation: Name
+    shard: Whole
     """Number of the shard, from 0."""
-    digest: str
+    digest: Name
     """The digest that the member's record names."""
-    assigned: Partitions
-    pending: Partitions
-    revoking: Partitions
-
-    @property
-    def key(self) -> Key:
-        return ("ms", self.group, self.instance, self.incarnation, self.shard)
+    assigned: Share
+    pending: Share
+    revoking: Share
 
     @property
     def head_key(self) -> Key:
         """Key of the record that the shard belongs to."""
         return ("m", self.group, self.instance, self.incarnation)
-
-    def value(self) -> dict[str, object]:
-        return {
-            "v": self.V,
-            "digest": self.digest,
-            "assigned": ranges.texts(self.assigned),
-            "pending": ranges.texts(self.pending),
-            "revoking": ranges.texts(self.revoking),
-        }
-
-    @classmethod
-    def read(cls, key: Key, fields: Fields) -> MemberShard:
-        _, group, instance, incarnation, shard = key
-        return cls(
-            group=str(group),
-            instance=str(instance),
-            incarnation=str(incarnation),
-            shard=int(shard),
-            digest=fields.text("digest"),
-            assigned=fields.partitions("assigned"),
-            pending=fields.partitions("pending"),
-            revoking=fields.partitions("revoking"),
-        )
 
 
 Shard: TypeAlias = GroupShard | MemberShard
@@ -206,46 +145,23 @@ def _union(parts: Iterable[Partitions]) -> Partitions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlanShard:
+class PlanShard(Declared):
     """Shares of some members in a plan; several shards may have parts of one share."""
 
     KIND: ClassVar = "plan_shard"
     V: ClassVar = 1
+    WORD: ClassVar = "p"
+    KEY_FIELDS: ClassVar = ("group", "shard")
 
-    group: str
-    shard: int
+    group: Name
+    shard: Whole
     """Number of the shard, from 0."""
-    group_epoch: int
+    group_epoch: Epoch
     """Epoch of the plan."""
-    digest: str
+    digest: Name
     """The digest that the plan's record names."""
-    assignments: Mapping[str, Partitions]
+    assignments: Shares
     """Partitions by member: its `group.instance.id`, or its member id if it has none."""
-
-    @property
-    def key(self) -> Key:
-        return ("p", self.group, self.shard)
-
-    def value(self) -> dict[str, object]:
-        return {
-            "v": self.V,
-            "group_epoch": self.group_epoch,
-            "digest": self.digest,
-            "assignments": {
-                member: ranges.texts(share) for member, share in self.assignments.items()
-            },
-        }
-
-    @classmethod
-    def read(cls, key: Key, fields: Fields) -> PlanShard:
-        _, group, shard = key
-        return cls(
-            group=str(group),
-            shard=int(shard),
-            group_epoch=fields.integer("group_epoch", high=LAST_EPOCH),
-            digest=fields.text("digest"),
-            assignments=fields.partitions_by_name("assignments"),
-        )
 
 
 def planned_assignments(

@@ -11,6 +11,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from levelwind.assignors.protocol import partition_ranges as ranges
+from levelwind.assignors.protocol.declared.declaration import as_document
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -106,7 +107,7 @@ def plan_document(plan: GroupRecord) -> dict[str, object]:
         "lag_at": plan.lag_at,
         "before": None if plan.before is None else dict(plan.before),
         "after": None if plan.after is None else dict(plan.after),
-        "certificate": None if certificate is None else json_safe(certificate.value()),
+        "certificate": None if certificate is None else json_safe(as_document(certificate)),
     }
 
 
@@ -130,7 +131,7 @@ def _evidence(record: TriggerRecord) -> dict[str, object]:
     return {
         "since": record.since,
         "at": record.at,
-        "figures": json_safe(dict(record.evidence.value())),
+        "figures": json_safe(as_document(record.evidence)),
     }
 
 

@@ -46,7 +46,4 @@ def group_reasons(state: ControlState, group: str, at: int) -> Mapping[FreezeRea
 def _sampled_at(group: ManagedGroup) -> Mapping[str, int]:
     """Return the time of each topic's newest sample, in milliseconds since the epoch."""
     times = {topic: lag.at for topic, lag in dict(group.lags).items()}
-    for topic, unread in dict(group.unread).items():
-        if (at := unread.at) is not None:
-            times[topic] = at
-    return times
+    return times | {topic: unread.at for topic, unread in dict(group.unread).items()}

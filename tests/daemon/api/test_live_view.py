@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from levelwind.assignors.protocol.records import Tombstone, encode
-from levelwind.assignors.protocol.unread_lag import UnreadLag
+from levelwind.assignors.protocol.unread_lag import left_unread
 from levelwind.daemon.api.views.live_view import LiveView
 from levelwind.daemon.api.views.record_tap import RecordTap
 from levelwind.daemon.kafka.topic_reader import ConsumedRecord, UnreadMessage
@@ -66,7 +66,7 @@ def test_the_reader_never_waits_for_the_view(tap, view, monkeypatch):
 
 def test_an_unread_sample_is_read_when_it_is_shown(tap, view):
     record = records.lag(3, 4)
-    raw = UnreadLag("g", "t", _json(record))
+    raw = left_unread("g", "t", _json(record))
     tap.on_record(UnreadMessage(kind="lag", record=raw, partition=0, offset=1, timestamp=1))
     view.refresh()
     assert view.summary("g")["lag"] == 7
@@ -78,7 +78,7 @@ def test_a_sample_that_breaks_the_protocol_changes_nothing(tap, view):
     broken = _json(records.lag(5, 5)).replace(b'"lag":[5,5]', b'"lag":[5,-5]')
     tap.on_record(
         UnreadMessage(
-            kind="lag", record=UnreadLag("g", "t", broken), partition=0, offset=2, timestamp=1
+            kind="lag", record=left_unread("g", "t", broken), partition=0, offset=2, timestamp=1
         )
     )
     view.refresh()

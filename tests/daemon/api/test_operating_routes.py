@@ -128,7 +128,13 @@ def test_a_token_is_in_no_answer_and_in_no_log_line(client, caplog, capsys):
 
 def test_settings_are_shown_without_secrets_and_with_what_levers_override(served, client):
     lever = LeverRecord(
-        group="orders-billing", kind="drain", subject="m1", at=1, by="anna", reason=""
+        group="orders-billing",
+        kind="drain",
+        subject="m1",
+        at=1,
+        by="anna",
+        reason="",
+        setting=None,
     )
     served.control(lever)
     try:
@@ -145,7 +151,13 @@ def test_settings_are_shown_without_secrets_and_with_what_levers_override(served
 
 def test_levers_in_force_are_listed(served, client):
     lever = LeverRecord(
-        group="orders-billing", kind="pause", subject=NO_SUBJECT, at=1, by="anna", reason=""
+        group="orders-billing",
+        kind="pause",
+        subject=NO_SUBJECT,
+        at=1,
+        by="anna",
+        reason="",
+        setting=None,
     )
     served.control(lever)
     try:

@@ -294,7 +294,13 @@ def test_only_what_was_run_dry_can_be_executed(shown, open_page):
 
 def test_levers_in_force_are_shown_and_released_by_a_dry_run_first(shown, open_page):
     lever = LeverRecord(
-        group="orders-billing", kind="pause", subject=NO_SUBJECT, at=1, by="anna", reason="a move"
+        group="orders-billing",
+        kind="pause",
+        subject=NO_SUBJECT,
+        at=1,
+        by="anna",
+        reason="a move",
+        setting=None,
     )
     page = open_page(shown, "levers")
     page.fill("#token", TOKEN)

@@ -1,7 +1,7 @@
 """Samples of lag that are left unread until a decision needs them."""
 
 from levelwind.assignors.protocol.records import Tombstone, encode
-from levelwind.assignors.protocol.unread_lag import UnreadLag
+from levelwind.assignors.protocol.unread_lag import left_unread
 from levelwind.daemon.control.context import Clock
 from levelwind.daemon.control.group_records import newest_lags
 from levelwind.daemon.control.schedule.plan_backlog import need_of
@@ -10,7 +10,7 @@ from levelwind_testing.records import lag, member, request, topic
 
 
 def unread(record, damage=(b"", b"")):
-    return UnreadLag(record.group, record.topic, encode(record)[1].replace(*damage))
+    return left_unread(record.group, record.topic, encode(record)[1].replace(*damage))
 
 
 def planned():

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from levelwind.assignors.protocol import partition_ranges as ranges
+from levelwind.assignors.protocol.declared.declaration import as_document
 from levelwind.assignors.protocol.records import (
     BrokerRecord,
     CutRecord,
@@ -102,7 +103,7 @@ def test_a_groups_name_is_shown_whole_and_as_it_is_also_where_the_output_is_no_t
     ],
 )
 def test_a_trigger_is_described_in_words(evidence, words):
-    assert describe_trigger(evidence.value(), seconds=30.0) == words
+    assert describe_trigger(as_document(evidence), seconds=30.0) == words
 
 
 def subscribed(mode, *, owner, planned, shard_epoch=1):
@@ -338,7 +339,7 @@ def test_a_group_that_is_not_known_is_answered_with_the_nearest_names_and_not_wi
 )
 def test_a_record_that_is_not_published_is_named_until_it_is_or_ends(capsys, kind, record, name):
     group_views = GroupViews()
-    cut = CutRecord(key=record.key, bytes=900, shards=None)
+    cut = CutRecord(head_key=record.key, bytes=900, shards=None)
     group_views.apply(kind, cut)
     view = group_views.groups["g"]
     assert group_summary(view)["unwritten"] == [name]

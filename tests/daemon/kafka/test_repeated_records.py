@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from levelwind.assignors.protocol.records import CutRecord, Tombstone, decode, encode
+from levelwind.assignors.protocol.records import CutRecord, Rejection, Tombstone, decode, encode
 from levelwind.assignors.protocol.records.cutting import cut_text
-from levelwind.assignors.protocol.unread_lag import LagFigures, UnreadLag, has_plain_figures
+from levelwind.assignors.protocol.unread_lag import LagFigures, UnreadLag, left_unread
 from levelwind.daemon.kafka import repeated_records
 from levelwind.daemon.kafka.repeated_records import RepeatedRecords
 from levelwind_testing.records import lag, member, topic
@@ -103,46 +103,29 @@ def test_no_more_members_are_remembered_than_allowed():
 SAMPLE = lag(5, 0, rate=(1.5, None), seconds=(0.1, 0.0))
 
 
-def test_a_sample_in_the_shape_of_the_last_one_is_left_unread():
+OTHERS = {
+    "other figures": replace(SAMPLE, at=2500, lag=(70, 11), rate=(3.0, None)),
+    "a rate": replace(SAMPLE, rate=(1.5, 2.5)),
+    "two stale partitions": replace(SAMPLE, stale=(0, 1)),
+    "another partition": lag(5, 0, 1, rate=(1.5, None, 1.0), seconds=(0.1, 0.0, 0.0)),
+}
+
+
+@pytest.mark.parametrize("later", OTHERS.values(), ids=OTHERS)
+def test_the_first_sample_of_a_topic_is_read_and_later_ones_are_left_unread(later):
     lazy = RepeatedRecords(lazy=True)
     assert lazy.decode("lag", *encode(SAMPLE)) == SAMPLE
-    later = replace(SAMPLE, at=2500, lag=(70, 11), rate=(3.0, None), seconds=(12.5, 0.25))
     unread = lazy.decode("lag", *encode(later))
     assert isinstance(unread, UnreadLag)
-    assert (unread.key, unread.read()) == (later.key, later)
-
-
-@pytest.mark.parametrize(
-    "other",
-    [
-        replace(SAMPLE, rate=(1.5, 2.5)),
-        replace(SAMPLE, stale=(0, 1)),
-        lag(5, 0, 1, rate=(1.5, None, 1.0), seconds=(0.1, 0.0, 0.0)),
-        replace(SAMPLE, topic="u"),
-    ],
-    ids=["a rate", "two stale partitions", "another partition", "another topic"],
-)
-def test_a_sample_in_another_shape_is_read(other):
-    lazy = RepeatedRecords(lazy=True)
-    lazy.decode("lag", *encode(SAMPLE))
-    assert lazy.decode("lag", *encode(other)) == other
-
-
-def test_a_sample_whose_figures_stand_in_two_places_is_read():
-    lazy = RepeatedRecords(lazy=True)
-    key, value = encode(SAMPLE)
-    twofold = value[:-1] + b',"x":{"lag":[7]}}'
-    for _ in range(2):
-        assert lazy.decode("lag", key, twofold) == SAMPLE
+    assert (unread.key, unread.at, unread.read()) == (later.key, later.at, later)
+    assert lazy.decode("lag", *encode(replace(later, topic="u"))) == replace(later, topic="u")
 
 
 @pytest.mark.parametrize("rate", [None, (1.5, None)])
 @pytest.mark.parametrize("members", [(), ('"lag":[9', '"at":9', "]")], ids=["", "members"])
 def test_the_figures_of_a_sample_are_those_of_the_record(rate, members):
     record = replace(SAMPLE, rate=rate, members=members, owner=(0, 0) if members else None)
-    value = encode(record)[1]
-    assert has_plain_figures(value)
-    unread = UnreadLag(record.group, record.topic, value)
+    unread = left_unread(record.group, record.topic, encode(record)[1])
     assert (unread.at, unread.figures()) == (record.at, LagFigures(record.lag, rate))
     assert unread.read() == record
 
@@ -154,25 +137,36 @@ def test_the_figures_of_a_sample_are_those_of_the_record(rate, members):
         (b'"lag":[5,', b'"lag":[.5,'),
         (b'"lag":[5,', b'"lag":[5.0,'),
         (b'"rate":[1.5', b'"rate":[-1.5'),
-        (b'"rate":[1.5', b'"rate":[1.5.'),
+        (b'"rate":[1.5', b'"rate":[true'),
     ],
 )
 def test_figures_that_break_the_protocol_are_none(before, after):
     value = encode(SAMPLE)[1]
     assert before in value
-    assert UnreadLag("g", "t", value.replace(before, after)).figures() is None
+    assert UnreadLag("g", "t", SAMPLE.at, value.replace(before, after)).figures() is None
 
 
-@pytest.mark.parametrize("digits", [b"-1", b"1.5", b"", b"9" * 30])
-def test_a_time_that_breaks_the_protocol_is_none(digits):
-    value = encode(SAMPLE)[1]
-    broken = value.replace(b'"at":%d,' % SAMPLE.at, b'"at":%s,' % digits)
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        *((b'"at":2000', b'"at":%s' % digits) for digits in (b"-1", b"1.5", b"", b"9" * 30)),
+        (b'"v":2', b'"v":3'),
+        (b'"v":2', b'"w":2'),
+    ],
+)
+def test_a_sample_without_a_time_or_of_another_version_is_refused_at_once(before, after):
+    lazy = RepeatedRecords(lazy=True)
+    key, value = encode(SAMPLE)
+    lazy.decode("lag", key, value)
+    broken = value.replace(before, after)
     assert broken != value
-    assert UnreadLag("g", "t", broken).at is None
+    refused = lazy.decode("lag", key, broken)
+    assert isinstance(refused, Rejection)
+    assert refused == decode("lag", key, broken)
 
 
 @pytest.mark.parametrize("value", [None, b"{", b""])
-def test_what_is_no_sample_ends_the_shape(value):
+def test_after_what_is_no_sample_the_next_one_is_read(value):
     lazy = RepeatedRecords(lazy=True)
     key, first = encode(SAMPLE)
     lazy.decode("lag", key, first)
@@ -201,7 +195,7 @@ def test_a_record_that_was_cut_comes_with_its_head_and_is_else_nothing(lazy):
     assert reader.decode("lag", shards[0][0], None) is None
 
 
-def test_a_cut_sample_in_the_shape_of_the_last_one_is_left_unread():
+def test_a_cut_sample_after_another_is_left_unread():
     lazy = RepeatedRecords(lazy=True)
     lazy.decode("lag", *encode(SAMPLE))
     later = replace(SAMPLE, at=2500, lag=(70, 11))
@@ -214,4 +208,4 @@ def test_a_cut_sample_in_the_shape_of_the_last_one_is_left_unread():
 def test_a_record_that_its_topic_has_no_room_for_is_handed_on_as_that():
     (head,) = cut(SAMPLE, most_bytes=100)
     found = RepeatedRecords(lazy=True).decode("lag", *head)
-    assert found == CutRecord(key=SAMPLE.key, bytes=len(encode(SAMPLE)[1]), shards=None)
+    assert found == CutRecord(head_key=SAMPLE.key, bytes=len(encode(SAMPLE)[1]), shards=None)

@@ -11,7 +11,7 @@ from levelwind.assignors.protocol.records import (
     encode,
 )
 from levelwind.assignors.protocol.topics import Topics, partition_for
-from levelwind.assignors.protocol.unread_lag import UnreadLag
+from levelwind.assignors.protocol.unread_lag import left_unread
 from levelwind.daemon.control.controller import MembersRead, RecordReceived, Recovered
 from levelwind.daemon.errors import ConfigurationError
 from levelwind.daemon.kafka.topic_reader import ConsumedRecord, UnreadMessage
@@ -210,14 +210,14 @@ def test_a_record_that_its_topic_has_no_room_for_is_named_once_and_the_one_befor
     known = records.lag(5, 3)
     intake.on_record(read("lag", known))
     for size in (900, 901):
-        cut = CutRecord(key=known.key, bytes=size, shards=None)
+        cut = CutRecord(head_key=known.key, bytes=size, shards=None)
         intake.on_record(read("lag", cut))
     (entry,) = log.of("record.unwritten")
     assert (entry["topic"], entry["key"]) == ("levelwind.lag", ["lag", "g", "t"])
     assert unwritten.found() == [("levelwind.lag", known.key)]
     intake.recover()
     assert mailbox.take(0) == [Recovered(records=(("lag", known),))]
-    unread = UnreadLag(known.group, known.topic, encode(known)[1])
+    unread = left_unread(known.group, known.topic, encode(known)[1])
     for written in (read("lag", known), read("lag", Tombstone(known.key))):
         intake.on_record(read("lag", cut))
         intake.on_record(written)

@@ -159,7 +159,7 @@ def test_speed_follows_from_the_utilisation_where_none_is_given():
         ),
         (
             [b'{"at": true, "topic": "t", "partition": 0, "end": 5}'],
-            "sample.at: expected an integer",
+            "sample.at: expected `int`",
         ),
         (
             [b'{"at": 0, "topic": "t", "partition": 99999999999, "end": 5}'],
@@ -170,7 +170,7 @@ def test_speed_follows_from_the_utilisation_where_none_is_given():
             "line 1: neither JSON nor a CSV header .* at is missing",
         ),
         ([b"at,topic,partition,end", b"1,t,0"], "line 2: 3 values for 4 columns"),
-        ([b"at,topic,partition,end", b"1,t,0,x"], "line 2: sample.end: expected an integer"),
+        ([b"at,topic,partition,end", b"1,t,0,x"], "line 2: sample.end: expected `int`"),
         ([b'{"key": ["lag", "g"], "value": {}}'], "line 1: no record of lag: key"),
         (
             [b'{"key": ["lag", "g", "t"], "value": {"v": 9}}'],

@@ -304,18 +304,19 @@ def test_a_groups_record_counts_after_an_upgrade(
 
 def test_a_plan_and_a_layout_count_after_an_upgrade(monkeypatch: pytest.MonkeyPatch) -> None:
     """Records of ours of a newer `v`, written by a daemon that was upgraded before its pipeline."""
-    from levelwind.assignors.protocol.records import KINDS, _kind  # noqa: PLC0415
+    from levelwind.assignors.protocol.records import KINDS  # noqa: PLC0415
     from levelwind.assignors.protocol.records.planned_group import GroupRecord  # noqa: PLC0415 - patched by name
 
     installed = Installed(monkeypatch)
-    later = replace(_kind(GroupRecord, "name"), v=GroupRecord.V + 1)
+    kind = KINDS["assignments"]["g"]
+    later = replace(kind, record=type("LaterRecord", (GroupRecord,), {"V": GroupRecord.V + 1}))
     monkeypatch.setitem(KINDS["assignments"], "g", later)  # type: ignore[index]
     installed.log.layout(0, "t", [["a"]])
     installed.log.plan(1, "g", metadata_at=0, topics={"t": plan_of([["a"]], at=0)})
     installed.log.sample(2, "t", [7])
     installed.run()
     assert lag(installed.out) is None
-    monkeypatch.setitem(KINDS["assignments"], "g", replace(later, v=GroupRecord.V))  # type: ignore[index]
+    monkeypatch.setitem(KINDS["assignments"], "g", kind)  # type: ignore[index]
     installed.ask_again()
     installed.run()
     installed.log.sample(3, "t", [8])

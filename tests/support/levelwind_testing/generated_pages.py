@@ -1,12 +1,14 @@
 """What pages of docs/ say of the code, written from the code by `make docs`."""
 
 import ast
+import json
 import textwrap
 import tomllib
 from pathlib import Path
 from runpy import run_path
 from typing import Any
 
+from levelwind.assignors.protocol.records.schemas import from_declarations
 from levelwind.daemon.telemetry import log_events
 from levelwind_testing.source_tree import NAME, ROOT
 
@@ -92,7 +94,18 @@ def _sentence(path: Path) -> str:
     return " ".join(docstring.split("\n\n")[0].split())
 
 
+def schema_files() -> dict[Path, str]:
+    """The JSON Schemas of the records by their files, as their declarations are today."""
+    folder = ROOT / "assignors" / "protocol" / "records" / "schemas"
+    return {
+        folder / f"{kind}.json": json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
+        for kind, schema in from_declarations.schemas().items()
+    }
+
+
 if __name__ == "__main__":
+    for file, text in schema_files().items():
+        file.write_text(text)
     for shown in SECTIONS:
         target = ROOT / "docs" / shown
         target.write_text(up_to_date(shown, target.read_text()))

@@ -126,7 +126,13 @@ def member(
         nack=None,
         features=(),
         heartbeat=heartbeat,
-        **{"hold_ms": 20_000, "commit_ms": 12_000, "max_poll_interval_ms": 300_000, **more},
+        **{
+            "hold_ms": 20_000,
+            "commit_ms": 12_000,
+            "max_poll_interval_ms": 300_000,
+            "transactional_id": None,
+            **more,
+        },
     )
 
 

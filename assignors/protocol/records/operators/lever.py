@@ -1,18 +1,14 @@
 """Levers: what an operator has set beside the configuration file, until it is released."""
 
-# ruff: noqa: D102 - every record has the same three: key, value (its JSON) and read (the inverse).
-
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias, get_args
+from typing import ClassVar, Literal, TypeAlias, get_args
 
-from levelwind.assignors.protocol.json_fields import LATEST_MS, show
+from levelwind.assignors.protocol.declared.declaration import Declared
+from levelwind.assignors.protocol.declared.fields import Name, Time
+from levelwind.assignors.protocol.json_fields import show
 from levelwind.assignors.protocol.partition_ranges import WireError, parse_number
-
-if TYPE_CHECKING:
-    from levelwind.assignors.protocol.json_fields import Fields
-    from levelwind.assignors.protocol.records.metadata import Key
 
 LeverKind: TypeAlias = Literal["pause", "pin", "drain", "evacuate", "strategy"]
 LEVER_KINDS: tuple[LeverKind, ...] = get_args(LeverKind)
@@ -34,58 +30,35 @@ def is_partition(text: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LeverRecord:
+class LeverRecord(Declared):
     """One lever in force; the tombstone of its key releases it."""
 
     KIND: ClassVar = "lever"
     V: ClassVar = 1
+    WORD: ClassVar = "lever"
+    KEY_FIELDS: ClassVar = ("group", "kind", "subject")
 
-    group: str
+    group: Name
     """The group; `ALL_GROUPS` for every group."""
     kind: LeverKind
-    subject: str
+    subject: Name
     """What the lever acts on: a partition as `TOPIC/N` (pin), a member (drain), a rack (evacuate);
     else `NO_SUBJECT`."""
-    at: int
+    at: Time
     """When the operator set it, in milliseconds since the epoch."""
     by: str
     """The operator: user and host, or the name of a token."""
     reason: str
     """The operator's reason, as free text."""
-    setting: str | None = None
+    setting: Name | None
     """The member of a pin, or the name of a strategy; None for the other kinds."""
 
-    @property
-    def key(self) -> Key:
-        return ("lever", self.group, self.kind, self.subject)
-
-    def value(self) -> dict[str, object]:
-        return {
-            "v": self.V,
-            "at": self.at,
-            "by": self.by,
-            "reason": self.reason,
-            "setting": self.setting,
-        }
-
-    @classmethod
-    def read(cls, key: Key, fields: Fields) -> LeverRecord:
-        _, group, kind, subject = map(str, key)
-        if kind not in LEVER_KINDS:
-            raise WireError(f"key: unknown lever {show(kind)}")
-        if kind == "pin" and not is_partition(subject):
-            raise WireError(f"key: expected TOPIC/NUMBER, got {show(subject)}")
-        return cls(
-            group=group,
-            kind=kind,
-            subject=subject,
-            at=fields.integer("at", high=LATEST_MS),
-            by=fields.text("by", empty=True),
-            reason=fields.text("reason", empty=True),
-            setting=fields.text("setting")
-            if kind in {"pin", "strategy"}
-            else fields.optional_text("setting"),
-        )
+    def check(self) -> None:
+        """Raise `WireError` unless the lever has what its kind needs."""
+        if self.kind == "pin" and not is_partition(self.subject):
+            raise WireError(f"key: expected TOPIC/NUMBER, got {show(self.subject)}")
+        if self.kind in {"pin", "strategy"} and self.setting is None:
+            raise WireError(f"setting: a {self.kind} needs a name")
 
     def as_json(self) -> dict[str, object]:
         """What an operator reads of the lever."""

@@ -4,7 +4,7 @@ from dataclasses import replace
 from random import Random
 
 from levelwind.assignors.protocol.records import MemberSpeed, Nack, SpeedRecord, Tombstone, encode
-from levelwind.assignors.protocol.unread_lag import UnreadLag
+from levelwind.assignors.protocol.unread_lag import left_unread
 from levelwind.daemon.control.context import LogEvent
 from levelwind.daemon.control.controller import CommitsFenced, PlanBudget, Publish
 from levelwind.daemon.control.settings import ControlSettings, CooldownSettings
@@ -191,7 +191,7 @@ class Story:
     def _sample(self, record):
         """Publish a sample, which the daemon has left unread or not."""
         self.play.written.append(("lag", record))
-        unread = UnreadLag(record.group, record.topic, encode(record)[1])
+        unread = left_unread(record.group, record.topic, encode(record)[1])
         self.play._read("lag", self.random.choice((record, unread, unread)))
 
     def report_lag(self):

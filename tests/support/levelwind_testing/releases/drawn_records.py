@@ -1,8 +1,7 @@
-"""Records of every kind, drawn by the strategies of the records' own tests."""
+"""Records of every kind, drawn by the strategies of their declarations."""
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from runpy import run_path
 from typing import Any
 
 from hypothesis import HealthCheck, Phase, given, settings
@@ -10,13 +9,8 @@ from hypothesis import strategies as st
 
 from levelwind.assignors.protocol import records as r
 from levelwind.assignors.protocol.records import schemas
-from levelwind_testing.source_tree import ROOT
+from levelwind_testing.record_strategies import RECORDS
 
-TESTS = ROOT / "tests" / "assignors" / "protocol" / "test_records.py"
-RECORDS: dict[tuple[str, type[r.Record]], "st.SearchStrategy[r.Record]"] = run_path(str(TESTS))[
-    "RECORDS"
-]
-"""Strategies by topic and class."""
 DRAWN = 300
 """Records of a kind from which a corpus takes those that show something new."""
 RawRecord = tuple[str, bytes, bytes]

@@ -93,6 +93,7 @@ def loosened(old: Mapping[str, Any], new: Mapping[str, Any], path: str) -> Itera
         new: the later one; it may have further fields, require more of them, and allow less.
         path: where they stand.
     """
+    old, new = _with_null_as_a_type(old), _with_null_as_a_type(new)
     for word, was in old.items():
         now = new.get(word)
         if word == "properties":
@@ -108,6 +109,15 @@ def loosened(old: Mapping[str, Any], new: Mapping[str, Any], path: str) -> Itera
             continue
         elif not _allows_no_more(word, was, now):
             yield f"{path} {word} was {was} and is {now}"
+
+
+def _with_null_as_a_type(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a schema that says in one way what may be null: both ways have been written."""
+    match schema:
+        case {"anyOf": [{"type": str(of), **one}, {"type": "null"}], **more}:
+            return {**more, **one, "type": [of, "null"]}
+        case _:
+            return schema
 
 
 def _allows_no_more(word: str, was: Any, now: Any) -> bool:

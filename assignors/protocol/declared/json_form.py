@@ -1,0 +1,394 @@
+"""The object in JSON that a dataclass becomes, and how it is read from there.
+
+msgspec decodes and checks most types as they are declared. A dataclass is decoded as a struct of
+what its fields become, from which it is then made.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import MISSING, Field, fields, is_dataclass
+from operator import attrgetter
+from types import GenericAlias, NoneType, UnionType
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Generic,
+    Literal,
+    NamedTuple,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+import msgspec
+
+from levelwind.assignors.protocol.declared.marks import (
+    NEVER_NULL,
+    SHORTENED,
+    WRITTEN,
+    Among,
+    Cases,
+    Indexed,
+    Mark,
+    Renamed,
+    Shape,
+    Spread,
+    Within,
+    marks_of,
+    without_none,
+)
+from levelwind.assignors.protocol.declared.numbers import exact, short
+from levelwind.assignors.protocol.json_fields import brief, show
+from levelwind.assignors.protocol.partition_ranges import WireError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable
+
+    from levelwind.assignors.protocol.declared.marks import Conversion
+
+Part = TypeVar("Part")
+
+# What the reasons of msgspec are made of.
+_MISSING = re.compile(r"Object missing required field `(?P<field>.*)`")
+_GOT = re.compile(r", got `[^`]*`$")
+_NO_CHOICE = "Invalid enum value"
+_STEP = re.compile(r"[^.\[\]]+")
+
+
+def shape_of(hint: Any) -> Shape:
+    """How the values of a type stand in JSON."""
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        return _annotated(arguments[0], hint.__metadata__)
+    if hint is float:
+        return Shape(float, write=exact)
+    if is_dataclass(hint):
+        form: JsonForm[Any] = form_of(hint)  # type: ignore[arg-type]
+        return Shape(form.wire, form.build, form.written)
+    if origin in {Union, UnionType} and NoneType in arguments:
+        (part,) = (argument for argument in arguments if argument is not NoneType)
+        return _around(part, lambda wire: wire | None, _or_none)
+    if origin is tuple:
+        return _around(arguments[0], lambda wire: GenericAlias(tuple, (wire, ...)), _each)
+    if origin is Mapping:
+        return _around(
+            arguments[1], lambda wire: GenericAlias(dict, (arguments[0], wire)), _each_value
+        )
+    return Shape(hint)
+
+
+def _annotated(hint: Any, marks: tuple[Any, ...]) -> Shape:
+    for mark in marks:
+        if isinstance(mark, Shape):
+            return mark
+    inner = shape_of(hint)
+    wire = inner.wire
+    for mark in marks:
+        if isinstance(mark, msgspec.Meta):
+            wire = Annotated[wire, mark]
+    return Shape(wire, inner.read, short if SHORTENED in marks else inner.write)
+
+
+def _around(
+    part: Any,
+    wire: Callable[[Any], Any],
+    around: Callable[[Conversion], Conversion],
+) -> Shape:
+    """The shape of what holds parts of a type."""
+    shape = shape_of(part)
+    return Shape(
+        wire(shape.wire),
+        None if shape.read is None else around(shape.read),
+        None if shape.write is None else around(shape.write),
+    )
+
+
+def _or_none(convert: Conversion) -> Conversion:
+    return lambda value: None if value is None else convert(value)
+
+
+def _each(convert: Conversion) -> Conversion:
+    return lambda values: tuple([convert(value) for value in values])
+
+
+def _each_value(convert: Conversion) -> Conversion:
+    return lambda values: {name: convert(value) for name, value in values.items()}
+
+
+class Column(NamedTuple):
+    """A field of a dataclass that is one field of JSON."""
+
+    name: str
+    wire_name: str
+    shape: Shape
+    within: str | None
+    """The object that has it; None if that is the dataclass's own."""
+    default: Any
+    """What a reader takes that does not find it, or finds null; `MISSING` if it must be there."""
+    written: bool
+    """Whether it is written even where it holds its default."""
+    nullable: bool
+    """Whether it may be null where it may be missing."""
+
+
+def _column(field: Field[Any], hint: Any) -> Column:
+    renamed, within = marks_of(hint, Renamed), marks_of(hint, Within)
+    default = field.default if field.default_factory is MISSING else field.default_factory()
+    return Column(
+        name=field.name,
+        wire_name=renamed[0].name if renamed else field.name,
+        shape=shape_of(hint),
+        within=within[0].name if within else None,
+        default=default,
+        written=default is MISSING or WRITTEN in marks_of(hint, Mark),
+        nullable=NEVER_NULL not in marks_of(hint, Mark),
+    )
+
+
+class JsonForm(Generic[Part]):
+    """The object in JSON that a dataclass becomes."""
+
+    def __init__(
+        self, part_type: type[Part], elsewhere: Collection[str] = (), v: int | None = None
+    ) -> None:
+        """Arrange the fields of a dataclass.
+
+        Args:
+            part_type: the dataclass.
+            elsewhere: names of fields that the object does not have.
+            v: the version that the object names; None if it names none.
+        """
+        hints = get_type_hints(part_type, include_extras=True)
+        declared = [f for f in fields(part_type) if f.name not in elsewhere]  # type: ignore[arg-type]
+        self.part_type = part_type
+        self.hints = {field.name: hints[field.name] for field in declared}
+        self.spreads = {
+            name: spread for name, hint in self.hints.items() for spread in _spread(name, hint)
+        }
+        self._spread_shapes = {
+            name: {part: shape_of(hint) for part, hint in spread.parts.items()}
+            for name, spread in self.spreads.items()
+        }
+        self.columns = tuple(
+            _column(field, self.hints[field.name])
+            for field in declared
+            if field.name not in self.spreads
+        )
+        self._v = {} if v is None else {"v": v}
+        self._reads = [(c.name, c.shape.read) for c in self.columns if c.shape.read is not None]
+        self._defaults = [
+            (c.name, c.default)
+            for c in self.columns
+            if c.default is not MISSING and c.default is not None
+        ]
+        self.dimensions = _dimensions(self.hints)
+        self._lists = [
+            (dimension, names, attrgetter(*names))
+            for dimension, names in self.dimensions.items()
+            if len(names) > 1
+        ]
+        self._indices = [
+            (name, self.dimensions[mark.dimension][0])
+            for name, hint in self.hints.items()
+            for mark in marks_of(hint, Among)
+        ]
+        objects = dict.fromkeys(column.within for column in self.columns if column.within)
+        self.objects = {
+            within: _struct(within, [c for c in self.columns if c.within == within])
+            for within in objects
+        }
+        self.wire = _struct(
+            part_type.__name__,
+            [column for column in self.columns if column.within is None],
+            {name: Literal[value] for name, value in self._v.items()},
+            self.objects,
+            *(
+                {name: shape.wire for name, shape in shapes.items()}
+                for shapes in self._spread_shapes.values()
+            ),
+        )
+
+    def some(self, *names: str) -> type[Any]:
+        """A struct of some fields alone, for a reader to whom the others are of no interest."""
+        return _struct(
+            self.part_type.__name__,
+            [column for column in self.columns if column.name in names],
+            {name: Literal[value] for name, value in self._v.items()},
+        )
+
+    def build(self, wire: msgspec.Struct, **given: object) -> Part:
+        """The dataclass of an object that was decoded.
+
+        Args:
+            wire: an instance of the struct `wire`.
+            given: fields that the object does not have.
+
+        Raises:
+            WireError: The fields do not fit together.
+        """
+        values = msgspec.structs.asdict(wire)
+        for name in self._v:
+            del values[name]
+        for within in self.objects:
+            values |= msgspec.structs.asdict(values.pop(within))
+        for name, default in self._defaults:
+            if values[name] is None:
+                values[name] = default
+        for name, read in self._reads:
+            values[name] = _named(name, read, values[name])
+        for name, shapes in self._spread_shapes.items():
+            own = {
+                part: _named(part, shape.read, values.pop(part)) for part, shape in shapes.items()
+            }
+            values[name] = _named(name, self.spreads[name].read, **own)
+        values |= given
+        part = self.part_type(**values)
+        self._check(part)
+        return part
+
+    def written(self, part: Part) -> dict[str, Any]:
+        """The object of a dataclass."""
+        document: dict[str, Any] = {**self._v, **{within: {} for within in self.objects}}
+        for name, wire_name, shape, within, default, written, _ in self.columns:
+            value = getattr(part, name)
+            if written or value != default:
+                own = document if within is None else document[within]
+                own[wire_name] = value if shape.write is None else shape.write(value)
+        for name, shapes in self._spread_shapes.items():
+            own = self.spreads[name].write(getattr(part, name))
+            document |= {
+                part: shape.write(own[part]) if shape.write else own[part]
+                for part, shape in shapes.items()
+            }
+        return document
+
+    def _check(self, part: Part) -> None:
+        for dimension, names, get in self._lists:
+            lists = get(part)
+            if len({len(items) for items in lists if items is not None}) > 1:
+                named = zip(names, lists, strict=True)
+                lengths = ", ".join(f"{n} {len(items)}" for n, items in named if items is not None)
+                raise WireError(f"lists by {dimension} differ in length: {lengths}")
+        for name, indexed in self._indices:
+            highest = max(getattr(part, name) or (), default=-1)
+            if highest >= 0 and highest >= len(getattr(part, indexed) or ()):
+                raise WireError(f"{name}: an index that {indexed} does not have")
+        if (check := getattr(part, "check", None)) is not None:
+            check()
+
+
+_FORMS: dict[type, JsonForm[Any]] = {}
+
+
+def form_of(part_type: type[Part]) -> JsonForm[Part]:
+    """The form of a dataclass that is a part of a record."""
+    if part_type not in _FORMS:
+        _FORMS[part_type] = JsonForm(part_type)
+    return _FORMS[part_type]
+
+
+def _named(name: str, read: Conversion | None, /, *value: Any, **values: Any) -> Any:
+    """What a field reads; an error says which field it is of."""
+    try:
+        return value[0] if read is None else read(*value, **values)
+    except WireError as error:
+        raise WireError(f"{name}: {error}") from None
+
+
+def _spread(name: str, hint: Any) -> list[Spread]:
+    return marks_of(hint, Spread) + [_case(name, cases) for cases in marks_of(hint, Cases)]
+
+
+def _case(name: str, cases: Cases) -> Spread:
+    forms: dict[str, JsonForm[Any]] = {
+        kind: form_of(part_type) for kind, part_type in cases.kinds.items()
+    }
+    decoders = {kind: msgspec.json.Decoder(form.wire) for kind, form in forms.items()}
+
+    def read(**values: Any) -> object:
+        kind = values[cases.tag]
+        return forms[kind].build(decoded(decoders[kind], values[name]))
+
+    def write(part: object) -> dict[str, Any]:
+        kind = cases.kind_of(part)
+        return {cases.tag: kind, name: forms[kind].written(part)}
+
+    return Spread({cases.tag: Literal[tuple(cases.kinds)], name: msgspec.Raw}, read, write)
+
+
+def _dimensions(hints: Mapping[str, Any]) -> dict[str, list[str]]:
+    """The lists of each dimension."""
+    dimensions: dict[str, list[str]] = {}
+    for name, hint in hints.items():
+        for mark in marks_of(hint, Indexed):
+            dimensions.setdefault(mark.dimension, []).append(name)
+    return dimensions
+
+
+def _struct(
+    name: str, columns: Iterable[Column], *further: Mapping[str, Any]
+) -> type[msgspec.Struct]:
+    """The struct of some columns, and of further fields that are named as in JSON."""
+    renamed: dict[str, str] = {}
+    declared: list[Any] = []
+    for column in columns:
+        renamed[column.name] = column.wire_name
+        if column.default is MISSING:
+            declared.append((column.name, column.shape.wire))
+        elif column.nullable:
+            declared.append((column.name, column.shape.wire | None, None))
+        else:
+            declared.append((column.name, without_none(column.shape.wire), None))
+    for wire_name, hint in (item for hints in further for item in hints.items()):
+        may_miss = NoneType in get_args(hint)
+        declared.append((wire_name, without_none(hint), None) if may_miss else (wire_name, hint))
+    return msgspec.defstruct(name, declared, rename=renamed, kw_only=True, frozen=True)
+
+
+def decoded(decoder: msgspec.json.Decoder[Part], raw: bytes | msgspec.Raw) -> Part:
+    """What a decoder makes of JSON.
+
+    Raises:
+        WireError: It is no JSON, or not of the decoder's type.
+    """
+    try:
+        text = str(raw, "utf-8")
+        try:
+            return decoder.decode(text)
+        except msgspec.ValidationError as error:
+            raise WireError(reason(error, _document(text))) from None
+    except RecursionError:
+        raise WireError("not readable: nested too deeply") from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise WireError(f"not JSON: {brief(str(error))}") from None
+
+
+def _document(text: str) -> object:
+    """The document of a text that is JSON; none if a number in it is out of every range."""
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.ValidationError:
+        return ()
+
+
+def reason(error: msgspec.ValidationError, document: object, name: str = "value") -> str:
+    """What is wrong in a document of some name, where, and what is there instead."""
+    what, _, at = str(error).partition(" - at `")
+    of_key, _, place = at.removesuffix("`").rpartition("$")
+    if (missing := _MISSING.fullmatch(what)) is not None:
+        return f"{name}{place}.{missing['field']}: missing"
+    what = "expected another value" if what.startswith(_NO_CHOICE) else _GOT.sub("", what)
+    value: Any = document
+    try:
+        for step in _STEP.findall(place):
+            value = value[int(step) if isinstance(value, list) else step]
+    except (KeyError, ValueError, TypeError):
+        found = ""  # below a name that an object chose, which the library does not tell
+    else:
+        found = "" if of_key else f", got {show(value)}"
+    return f"{name}{place}: {'a name: ' if of_key else ''}{what[0].lower()}{what[1:]}{found}"
