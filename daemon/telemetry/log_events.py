@@ -366,9 +366,8 @@ VOCABULARY: tuple[EventSpec, ...] = (
         "lag.unreadable",
         "warning",
         "group topic reason",
-        "A record of levelwind.lag has a number that breaks the protocol, and is left out: the one "
-        "before it stays. It looked like those before, so that this was found only when the lag "
-        "was needed.",
+        "A record of levelwind.lag breaks the protocol, and is left out: the one before it stays. "
+        "Most records are read only when the lag is needed, so that this was found then.",
     ),
     _event(
         "group.frozen",

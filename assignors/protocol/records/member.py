@@ -36,7 +36,7 @@ class Nack:
     epoch: Epoch
     """Epoch of the record; 0 if unknown."""
     code: ShortName
-    """Why: "unknown-v" or "malformed" (it cannot be read), or "start-failed" (it can, but the
+    """Why: `unknown-v` or `malformed` (it cannot be read), or `start-failed` (it can, but the
     committed offsets of its new partitions cannot be read)."""
 
 
@@ -55,26 +55,33 @@ class MemberRecord(Declared):
     incarnation: ShortName
     """Random identifier of this life."""
     client: ShortName
+    """Name of the client that the member runs on."""
     client_version: ShortName
+    """The client's version."""
     topics: tuple[str, ...]
     """Topics that the member subscribes to."""
     rack: ShortName | None
+    """Where the member runs; None if it does not say."""
     priority: Rank
     """Rank for strategies that prefer members: a higher number is preferred."""
     capacity: Capacity
     """Share of the load that the member can take, relative to the others; above 0."""
     state: MemberState
+    """What the member does: it owns nothing yet (`joining`), takes part, or has left."""
     planner_epoch: Epoch
-    """The `planner_epoch` of the last record applied; 0 before the first."""
+    """The `planner_epoch` of the last record that the member applied in full; 0 before the
+    first."""
     acked_epoch: Epoch
-    """The `member_epoch` of the last record applied; 0 before the first."""
+    """The `member_epoch` of that record; 0 before the first."""
     owned: Share
-    """Everything that the member may be using."""
+    """Every partition that the member may be using: from before it starts until after it has
+    stopped and committed."""
     starting: Share
     """The owned partitions that the member was granted and does not read yet."""
     nack: Nack | None
     """The last record that the member could not apply; None after one that it could."""
     features: tuple[str, ...]
+    """What the client can do beyond the protocol."""
     heartbeat: Annotated[int, Meta(ge=0, le=MOST_ANNOUNCEMENTS)]
     """Number of the announcement in this life."""
     hold_ms: WaitMs
@@ -84,10 +91,17 @@ class MemberRecord(Declared):
     max_poll_interval_ms: Annotated[int, Meta(ge=1, le=LONGEST_POLL_INTERVAL_MS)]
     """Longest time that the application may work on what it got before it gives up partitions."""
     transactional_id: ShortName | None
-    """Transactional id of the member's commits; None if its commits are not transactional."""
+    """Transactional id of the member's commits; None if its commits are not transactional.
+
+    It is `<prefix><group>/<instance>`, where a slash in a name is `%2F` and a percent sign `%25`.
+    The planner fences no id of another form, but the one without these escapes, which older clients
+    have.
+    """
     pattern: ShortName | None = None
-    """Pattern of further topics to read, which the planner matches as topics come and go; None
-    without. `levelwind.assignors.protocol.patterns` has its syntax."""
+    """Pattern of further topics to read, in the syntax of a finite automaton; None without.
+
+    The planner matches it as topics come and go, and refuses a member whose pattern it cannot use.
+    """
 
     def repeats(self, other: MemberRecord) -> bool:
         """Whether two announcements say the same, apart from their number."""

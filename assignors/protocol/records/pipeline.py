@@ -48,43 +48,53 @@ class LagRecord(Declared):
     end_kind: EndKind
     """Offset that `end` samples: the last stable offset or the high watermark."""
     committed: ByPartition[Offset]
-    """Committed offset of each partition; -1 without a commit."""
+    """Committed offset of each partition; -1 without one."""
     committed_at: ByPartition[Offset]
-    """Time of each commit in milliseconds since the epoch; -1 without a commit."""
+    """Time of each commit, in milliseconds since the epoch; -1 without one."""
     begin: ByPartition[Offset]
     """Log start offset of each partition; -1 where unknown."""
     end: ByPartition[Offset]
     """End of each partition, as `end_kind` defines it; -1 where unknown."""
     lag: ByPartition[Whole]
-    """Offsets between the commit and the end of each partition; 0 also where it is not known."""
+    """Records still to read of each partition; 0 also where that is not known.
+
+    Of a claimed partition without a commit, what the reset policy (`pipeline.reset_policy`,
+    `groups.NAME.reset_policy`) lets its reader find: an assumption, since clients tell nobody
+    theirs.
+    """
     lag_upper_bound: SomePartitions = ()
-    """Partitions whose lag may count offsets without a record: control or aborted records."""
+    """Partitions whose lag may count offsets without a record (control and aborted records), since
+    not all of it was examined for `gaps`."""
     lost: ByPartition[Whole]
-    """Offsets of each partition that were deleted before the group read them."""
+    """Records of each partition that were deleted before the group read them."""
     stale: SomePartitions
-    """Partitions whose commit is beyond the sampled end, which is too old for it."""
+    """Partitions whose commit lies beyond the sampled end, which is too old for it; their `lag` is
+    0."""
     racks: ByPartition[tuple[str, ...]]
     """Racks of each partition's replicas."""
     source: Mapping[str, Offset]
     """Offset up to which each input partition was read, by "topic/partition"."""
     rate: Figures | None = None
-    """Records that usually arrive per second, over the last minute: a burst counts little.
+    """Records that usually arrive a second, over the last minute or since the last change in it.
 
-    None for a partition, or for all, as long as there is no earlier sample to compare with.
+    A burst counts at most three times the median of its intervals. None for a partition, or for
+    all, as long as there is no earlier sample to compare with.
     """
     velocity: Figures | None = None
-    """Offsets per second by which the group's commits advance, over one to two minutes."""
+    """Offsets a second by which the group's commits advance, over the last one to two minutes."""
     seconds: Figures | None = None
     """Seconds for which the next record to be read has been waiting at `at`; 0 without lag."""
     seconds_lower_bound: SomePartitions = ()
-    """Partitions whose `seconds` is only a lower bound: the wait began before the known history."""
+    """Partitions whose `seconds` reach beyond the remembered history: the true wait may be
+    longer."""
     end_read_at: ByPartition[Offset] | None = None
     """Time at which each end was last read, in milliseconds since the epoch; -1 for never.
 
     None if every end was read at `at`.
     """
     reset: SomePartitions = ()
-    """Partitions whose commit is beyond the log: their readers begin again by the reset policy."""
+    """Partitions whose commit lay beyond the log (its high watermark) already before that was read:
+    their readers begin again by the reset policy, and `lag` says with how many records."""
     unclaimed: ByPartition[Offset] | None = None
     """Records that a reader would find in each partition that nobody claims; its lag is 0.
 
@@ -99,16 +109,17 @@ class LagRecord(Declared):
     the end; None if they do in every partition.
     """
     members: Annotated[tuple[str, ...], Indexed("members")] = ()
-    """Instances that own some of the partitions."""
+    """Instances that own some of the partitions: of a group that subscribes the `group.instance.id`
+    or else the member id."""
     member_racks: Annotated[tuple[Name | None, ...], Indexed("members")] | None = None
-    """Rack of each of `members`; None if none is known."""
+    """Rack of each of `members`, None where it has none; None if none is known."""
     others: Annotated[tuple[str, ...], Indexed("others")] = ()
     """Instances of the group that own nothing of any topic.
 
     Empty, as `non_readers`, unless it is known what each member subscribes to.
     """
     other_racks: Annotated[tuple[Name | None, ...], Indexed("others")] | None = None
-    """Rack of each of `others`; None if none is known."""
+    """Rack of each of `others`, None where it has none; None if none is known."""
     non_readers: tuple[str, ...] = ()
     """Instances of the group that do not subscribe to the topic; `members` among them are about to
     give up what they own."""

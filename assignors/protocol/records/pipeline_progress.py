@@ -29,8 +29,11 @@ class PipelineRecord(Declared):
     at: Time
     """When the record was written, in milliseconds since the epoch."""
     epoch: Epoch
-    """A number that each start takes above all it finds: of two pipelines the younger has the
-    higher one."""
+    """A number that each start takes above all it finds.
+
+    The record of a higher epoch, or of the same epoch and the greater `instance`, ends an older
+    pipeline of the same prefix.
+    """
     instance: Name
     """Name of this start, which no other shares."""
     daemon: Name | None = None
@@ -38,8 +41,11 @@ class PipelineRecord(Declared):
     started_at: Time
     """When the pipeline started, in milliseconds since the epoch."""
     interval_ms: Annotated[int, Meta(ge=1, le=MAX_INT64)]
-    """Longest time between two records while the pipeline is alive, in milliseconds."""
+    """Longest time between two records while the pipeline lives, in milliseconds; after three of
+    them a daemon that runs none says so."""
     state: PipelineState
+    """What the pipeline does: no batch was done yet (`starting`), it is behind its input, it keeps
+    pace, or its process ends."""
     error: str | None
     """Why the pipeline ends; None while it goes on."""
     rebuilt: bool
@@ -58,7 +64,8 @@ class PipelineRecord(Declared):
     behind: Whole | None
     """Offsets of the input that the last batch left unread; None where it is unknown."""
     caught_up: Ratio | None
-    """Share of the backlog that has been read, from 0 to 1; None while it is unknown."""
+    """Share of the backlog that has been read, 1 where the query keeps pace; None while it is
+    unknown."""
     rows: Whole
     """Kafka records read."""
     state_rows: Whole | None

@@ -8,6 +8,8 @@ from pathlib import Path
 from runpy import run_path
 from typing import Any
 
+from levelwind.assignors.protocol.declared.declaration import Declared
+from levelwind.assignors.protocol.records import LagRecord, MemberRecord, PipelineRecord
 from levelwind.assignors.protocol.records.schemas import from_declarations
 from levelwind.daemon.telemetry import log_events
 from levelwind_testing.source_tree import NAME, ROOT
@@ -60,7 +62,70 @@ def _layers(contract: dict[str, Any]) -> str:
     return f"{title:{INDENT}}{shown}"
 
 
+def fields_of(record_type: type[Declared]) -> str:
+    """A table of the fields of a record's value, each with its docstring; None is null in JSON."""
+    schema = from_declarations.schemas()[record_type.KIND]
+    rows = [
+        f"| `{name}` | {'' if name in schema['required'] else 'optional '}"
+        f"{_type(field, optional=name not in schema['required'])} "
+        f"| {_in_json(field['description'])}{_parts(field)} |\n"
+        for name, field in schema["properties"].items()
+        if name != "v"
+    ]
+    return _table("field", "type", "meaning") + "".join(rows)
+
+
+def _parts(field: dict[str, Any]) -> str:
+    """What the fields of an object are that a field holds."""
+    parts = next((part["properties"] for part in _branches(field) if "properties" in part), {})
+    return "".join(f" `{name}`: {part['description']}" for name, part in parts.items())
+
+
+def _branches(field: dict[str, Any]) -> list[dict[str, Any]]:
+    return field.get("anyOf", [field])
+
+
+def _in_json(docstring: str) -> str:
+    return docstring.replace(". None", ". Null").replace("None", "null")
+
+
+def _type(field: dict[str, Any], *, optional: bool = False, many: bool = False) -> str:
+    """The type of a field in words; that an optional one may be null goes without saying."""
+    if "enum" in field:
+        return ", ".join(f"`{choice}`" for choice in field["enum"])
+    names = [name for part in _branches(field) for name in _listed(part.get("type"))]
+    words = []
+    for name in names:
+        word = WORDS[name] + ("s" if many else "")
+        if name == "array":
+            word += f" of {_type(field['items'], many=True)}"
+        elif isinstance(values := field.get("additionalProperties"), dict):
+            word = f"{'ranges' if 'pattern' in values else _type(values, many=True)} by name"
+        words.append(word)
+    return " or ".join(word for word in words if not (optional and word == "null"))
+
+
+def _listed(names: Any) -> list[str]:
+    return names if isinstance(names, list) else [names]
+
+
+WORDS = {
+    "array": "list",
+    "boolean": "flag",
+    "integer": "integer",
+    "null": "null",
+    "number": "number",
+    "object": "object",
+    "string": "text",
+}
+
+
 SECTIONS = {
+    "records.md": {
+        "The fields of lag": lambda: fields_of(LagRecord),
+        "The fields of the pipeline's state": lambda: fields_of(PipelineRecord),
+        "The fields of an announcement": lambda: fields_of(MemberRecord),
+    },
     "testing.md": {"The map": map_of_the_support, "The mutants": table_of_the_mutants},
     "log-events.md": {"The events": lambda: log_events.table() + "\n"},
     "architecture.md": {"The layers": blocks_of_layers},
