@@ -7,7 +7,8 @@ be written again, and input that is too deep is only refused. Unknown fields are
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from operator import attrgetter
 from typing import Any, ClassVar, Generic, TypeVar, cast, get_type_hints
 
 import msgspec
@@ -15,6 +16,17 @@ import msgspec
 from levelwind.assignors.protocol.declared.fields import Key, Name, Whole
 from levelwind.assignors.protocol.declared.json_form import JsonForm, decoded, form_of, reason
 from levelwind.assignors.protocol.partition_ranges import WireError
+
+
+def _key_of(word: str | None, names: tuple[str, ...]) -> Callable[[Any], Key]:
+    """What gives the key of a record."""
+    first = () if word is None else (word,)
+    if not names:
+        return lambda _: first
+    parts = attrgetter(*names)
+    if len(names) == 1:
+        return lambda record: (*first, parts(record))
+    return lambda record: (*first, *parts(record))
 
 
 class Declared:
@@ -32,12 +44,17 @@ class Declared:
     """Names of the fields that are the other parts of the key."""
     KEY_IN_VALUE: ClassVar[bool] = False
     """Whether the value has the fields of the key, too."""
+    _key_of: ClassVar[Any]
+
+    def __init_subclass__(cls) -> None:
+        """Make the way to the key once: every reader of a log asks for it, and more than once."""
+        cls._key_of = staticmethod(_key_of(cls.WORD, cls.KEY_FIELDS))
 
     @property
     def key(self) -> Key:
         """The record's key."""
-        parts = [getattr(self, name) for name in self.KEY_FIELDS]
-        return tuple(parts) if self.WORD is None else (self.WORD, *parts)
+        key: Key = self._key_of(self)
+        return key
 
     @classmethod
     def of_key(cls, key: Key) -> Mapping[str, object]:
