@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from levelwind.assignors.boot_clock import boot_seconds
-from levelwind.daemon import allocator
+from levelwind.daemon import memory
 from levelwind.daemon.control.controller import MembersRead, Recovered, Ticked, together
 from levelwind.daemon.errors import ClusterUnavailableError, FencedError
 from levelwind.daemon.service.availability.readiness import leader_readiness, standby_readiness
@@ -220,9 +220,9 @@ class Daemon:
                 self._first_state, settings=change.settings, planning_of=change.planning_of
             )
             self.handle(change)
-        if now - self._given_back_at >= allocator.GIVE_BACK_SECONDS:
+        if now - self._given_back_at >= memory.GIVE_BACK_SECONDS:
             self._given_back_at = now
-            allocator.give_back()
+            memory.give_back()
         self._watch_pipeline(now)
         if self._term is None:
             if self._leadership.phase is LeadPhase.STANDING_BY:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from levelwind.assignors.boot_clock import boot_seconds
 from levelwind.assignors.protocol.topics import OFFSETS_TOPIC
-from levelwind.daemon import allocator, garbage
+from levelwind.daemon import memory
 from levelwind.daemon.access.rights_check import may_read, require_rights
 from levelwind.daemon.access.role_rights import daemon_rights
 from levelwind.daemon.config.settings_reload import SettingsReload, reload_on_signal
@@ -86,8 +86,8 @@ def run(
         prefix=settings.prefix,
         version=version("levelwind"),
     )
-    garbage.collect_rarely()
-    allocator.use_few_arenas()
+    memory.collect_rarely()
+    memory.use_few_arenas()
     reload = SettingsReload(settings, read_again)
     try:
         with stop_on_signals() as stop, reload_on_signal(reload), ExitStack() as on_exit:
@@ -222,7 +222,7 @@ def _start(
         host,
         over,
         lead_from=past.lead_from,
-        on_leading=garbage.keep_heap,
+        on_leading=memory.keep_heap,
         changed_settings=reload.take,
     )
     on_exit.callback(daemon.close)

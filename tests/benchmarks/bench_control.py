@@ -42,7 +42,7 @@ from levelwind.assignors.protocol.records import (
     encode,
 )
 from levelwind.assignors.protocol.topics import TopicKind, Topics, partition_for
-from levelwind.daemon import garbage
+from levelwind.daemon import memory
 from levelwind.daemon.control.controller import (
     Clock,
     ControlState,
@@ -121,7 +121,7 @@ class Fleet:
         self.receive("metadata", [topic(f"topic-{name}", racks) for name in self.names])
         self._intake.recover()
         self._work()
-        garbage.keep_heap()
+        memory.keep_heap()
         for name in self.names:
             for number in range(self._size):
                 instance = f"member-{number}"
@@ -307,7 +307,7 @@ class Fleet:
 
 
 def measure(groups: int, options: argparse.Namespace) -> dict[str, float]:
-    garbage.collect_rarely()
+    memory.collect_rarely()
     fleet = Fleet(groups, options.members, options.partitions, options.lag_every, options.strategy)
     for _ in range(WARM_SECONDS):
         fleet.second()
