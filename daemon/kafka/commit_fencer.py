@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaException
 
+from levelwind.daemon.doubling_pause import DoublingPause
 from levelwind.daemon.errors import ConfigurationError
 from levelwind.daemon.kafka import clients
 from levelwind.daemon.telemetry.logger import Logger
@@ -26,9 +27,8 @@ ATTEMPT_SECONDS = 10.0
 WORKERS = 4
 """Ids that are fenced at the same time; the others wait."""
 
-FIRST_PAUSE_SECONDS = 0.5
-LONGEST_PAUSE_SECONDS = 10.0
-"""The most seconds between two attempts; the pause doubles up to it."""
+PAUSES = DoublingPause(0.5, 10.0)
+"""Seconds between two attempts."""
 
 
 class CommitFencer:
@@ -68,15 +68,15 @@ class CommitFencer:
         self._stopping.set()
 
     def _fence(self, key: Hashable, transactional_id: str, on_fenced: Callable[[], None]) -> None:
-        pause = FIRST_PAUSE_SECONDS
+        failures = 0
         with self._room:
             while not self._stopping.is_set():
                 error = self._attempt(transactional_id)
                 if error is None:
                     break
                 self._log_failure(transactional_id, error)
-                self._stopping.wait(pause)
-                pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
+                failures += 1
+                self._stopping.wait(PAUSES.of(failures))
         with self._lock:
             self._pending.discard(key)
         if not self._stopping.is_set():

@@ -15,6 +15,7 @@ import threading
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
+from levelwind.daemon.doubling_pause import DoublingPause
 from levelwind.daemon.errors import PipelineFailedError
 from levelwind.daemon.paths import remove_abandoned
 from levelwind.daemon.pipeline.liveness.heartbeat import BATCH, HEARTBEAT
@@ -46,6 +47,10 @@ STOP_SECONDS = 5.0
 """Time that the process has to end its batch; its checkpoint makes an earlier end harmless."""
 
 
+RESTART_PAUSES = DoublingPause(1.0, 60.0)
+"""Seconds from the second death on until the restart."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempts:
     """Restarts of a process that keeps dying: at once, after 1, 2, 4 … seconds, and no more."""
@@ -54,8 +59,8 @@ class Attempts:
     """Deaths within `window` that are followed by a restart."""
     window: float
     """Seconds after which a death no longer counts."""
-    longest_pause: float = 60.0
-    """The most seconds between a death and the restart."""
+    pauses: DoublingPause = RESTART_PAUSES
+    """Seconds between a death and the restart, after the first of which there is none."""
     died: tuple[float, ...] = ()
     """Times of the deaths within the window."""
 
@@ -71,8 +76,7 @@ class Attempts:
     @property
     def pause(self) -> float:
         """Seconds from the last death to the next start; 0 after the first, and before it."""
-        again = len(self.died) - 1
-        return min(2.0 ** (again - 1), self.longest_pause) if again > 0 else 0.0
+        return self.pauses.of(len(self.died) - 1)
 
 
 @dataclass(slots=True)

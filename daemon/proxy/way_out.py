@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
+from levelwind.daemon.doubling_pause import DoublingPause
 from levelwind.daemon.proxy.dictation import PROTOCOLS
 from levelwind.daemon.proxy.proxy_state import NEVER, Depart, ProxyLog, ProxyPhase, Standing
 from levelwind.daemon.wire import group_requests as kafka
@@ -25,12 +26,10 @@ if TYPE_CHECKING:
 Step: TypeAlias = "tuple[ProxyState, list[ProxyEffect]]"
 
 RECONNECT_SECONDS = 0.5
-"""Wait before the second attempt to connect again; it doubles with each that follows."""
+"""Wait before the second attempt to connect again."""
 
 RECONNECT_MAX_SECONDS = 10.0
 """Longest such wait of a proxy that is no member."""
-
-MOST_DOUBLINGS = 20
 
 ELSEWHERE = frozenset(
     {kafka.COORDINATOR_LOADING, kafka.COORDINATOR_NOT_AVAILABLE, kafka.NOT_COORDINATOR}
@@ -92,7 +91,7 @@ def retreat(state: ProxyState, reason: str, action: str, now: float, context: Pr
     settings = context.settings
     calm = now - state.joined_at > settings.retry_max
     failures = 1 if calm else state.failures + 1
-    pause = min(settings.retry * 2 ** min(failures - 1, MOST_DOUBLINGS), settings.retry_max)
+    pause = DoublingPause(settings.retry, settings.retry_max).of(failures)
     away = outside(state, ProxyPhase.AWAY, Standing.BACKS_OFF, now + pause, reason)
     fields = {"group": state.group, "reason": reason, "action": action, "retry_in": pause}
     return replace(away, failures=failures), [
@@ -151,7 +150,7 @@ def on_disconnected(state: ProxyState, reason: str, now: float, context: ProxyCo
     lost = state.lost_connections
     is_member = state.generation >= 0 or state.carriers
     longest = context.settings.heartbeat if is_member else RECONNECT_MAX_SECONDS
-    pause = min(RECONNECT_SECONDS * 2 ** min(lost - 1, MOST_DOUBLINGS), longest) if lost else 0.0
+    pause = DoublingPause(RECONNECT_SECONDS, longest).of(lost)
     again = replace(
         state,
         phase=ProxyPhase.CONNECTING,

@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from levelwind.daemon.doubling_pause import DoublingPause
+
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
 
@@ -15,23 +17,25 @@ Key = TypeVar("Key", bound="Hashable")
 Value = TypeVar("Value")
 
 
+RETRY_PAUSES = DoublingPause(0.5, 30.0)
+"""Seconds between two retries of most things."""
+
+
 @dataclass(slots=True, kw_only=True)
 class Outage:
-    """An outage: its beginning, and the next retry, with a pause that doubles up to a limit."""
+    """An outage: its beginning, and the next retry."""
 
-    first_pause: float = 0.5
-    """Seconds from the first failure to the first retry."""
-    longest_pause: float = 30.0
-    """The most seconds between two retries."""
+    pauses: DoublingPause = RETRY_PAUSES
+    """Seconds from a failure to the next retry."""
     since: float | None = None
     """When the outage began; None while there is none."""
-    _pause: float = 0.0
+    _pause: float | None = None
     _retry_at: float = 0.0
 
     def lost(self, now: float) -> bool:
         """Note a failure; return whether it begins an outage."""
         first = self.since is None
-        self._pause = self.first_pause if first else min(2 * self._pause, self.longest_pause)
+        self._pause = self.pauses.after(None if first else self._pause)
         self._retry_at = now + self._pause
         if first:
             self.since = now

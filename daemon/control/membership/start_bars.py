@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from levelwind.daemon.doubling_pause import DoublingPause
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
-FIRST_PAUSE_SECONDS = 60.0
-LONGEST_PAUSE_SECONDS = 3600.0
+PAUSES = DoublingPause(60.0, 3600.0)
 
 
 class StartBar(NamedTuple):
@@ -39,7 +40,7 @@ def bar(bars: StartBars, instance: str, topics: Collection[str], now: float) -> 
         last = bars.get((instance, topic))
         if last is not None and not last.lifted:
             continue
-        pause = FIRST_PAUSE_SECONDS if last is None else min(2 * last.pause, LONGEST_PAUSE_SECONDS)
+        pause = PAUSES.after(None if last is None else last.pause)
         added[instance, topic] = StartBar(pause, now + pause)
     return {**bars, **added}
 

@@ -17,6 +17,7 @@ from levelwind.daemon.control.schedule.deadlines import (
     planned_at,
 )
 from levelwind.daemon.control.watched.watched_decision import decide_watched
+from levelwind.daemon.doubling_pause import DoublingPause
 
 if TYPE_CHECKING:
     from levelwind.daemon.control.audit.group_decision import Decision
@@ -24,10 +25,8 @@ if TYPE_CHECKING:
     from levelwind.daemon.control.control_state import ControlState
     from levelwind.daemon.control.managed_group import ManagedGroup
 
-FIRST_PAUSE_SECONDS = 5.0
-"""Wait after a group's records were refused; it doubles with each refusal that follows."""
-
-LONGEST_PAUSE_SECONDS = 300.0
+REFUSAL_PAUSES = DoublingPause(5.0, 300.0)
+"""Waits after a group's records were refused."""
 
 
 def decide_about(
@@ -70,11 +69,7 @@ def decide_about(
     else:
         state.backlog.remove(name)
         state.backlog.computed += decision.computed
-    pause = (
-        FIRST_PAUSE_SECONDS
-        if postponement is None
-        else min(2 * postponement.pause, LONGEST_PAUSE_SECONDS)
-    )
+    pause = REFUSAL_PAUSES.after(None if postponement is None else postponement.pause)
     if postponement is not None:
         others = {other: wait for other, wait in state.postponed.items() if other != name}
         state = replace(state, postponed=others)

@@ -5,6 +5,7 @@ import threading
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
+from levelwind.daemon.doubling_pause import DoublingPause
 from levelwind.daemon.kafka import commit_fencer
 from levelwind.daemon.kafka.commit_fencer import CommitFencer
 from levelwind_testing.waiting import GENEROUS_SECONDS
@@ -66,7 +67,7 @@ def test_a_fenced_member_commits_no_more_and_its_open_transaction_is_gone(
 def test_a_fencing_that_fails_is_tried_until_it_succeeds_and_said(monkeypatch, log):
     answers = iter(["no answer", "no answer", None])
     monkeypatch.setattr(CommitFencer, "_attempt", lambda *_: next(answers))
-    monkeypatch.setattr(commit_fencer, "FIRST_PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(commit_fencer, "PAUSES", DoublingPause(0.01, 1.0))
     fenced = threading.Event()
     CommitFencer({}, log).fence("key", "an-id", fenced.set)
     assert fenced.wait(GENEROUS_SECONDS)

@@ -30,7 +30,7 @@ def test_the_pause_has_an_end():
     attempts = Attempts(allowed=99, window=1e9)
     for now in range(20):
         attempts = attempts.after_death(float(now))
-    assert attempts.pause == attempts.longest_pause
+    assert attempts.pause == attempts.pauses.longest
 
 
 def test_the_childs_events_are_said_as_ours_and_other_lines_as_a_librarys():

@@ -1,5 +1,6 @@
 """Events that are logged once, and events that are logged at intervals."""
 
+from levelwind.daemon.doubling_pause import DoublingPause
 from levelwind.daemon.telemetry.throttle import Outage, Throttle, changes
 
 
@@ -13,7 +14,7 @@ def test_an_outage_begins_once_and_ends_with_its_length():
 
 
 def test_pauses_double_up_to_the_longest_and_begin_anew_with_the_next_outage():
-    outage = Outage(first_pause=1.0, longest_pause=4.0)
+    outage = Outage(pauses=DoublingPause(1.0, 4.0))
     pauses = []
     now = 100.0
     for _ in range(5):

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Self
 
 from levelwind.daemon.config.settings import Settings
+from levelwind.daemon.doubling_pause import DoublingPause
 from levelwind.daemon.pipeline.supervisor import Attempts, PipelineChild
 from levelwind.deploy.jars import classpath
 from levelwind_testing.processes import processes
@@ -23,7 +24,7 @@ class Supervised:
         self.child = PipelineChild(
             settings,
             classpath("spark"),
-            Attempts(allowed=allowed, window=600.0, longest_pause=4.0),
+            Attempts(allowed=allowed, window=600.0, pauses=DoublingPause(1.0, 4.0)),
             self.events.append,
         )
 
