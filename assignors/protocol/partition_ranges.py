@@ -107,6 +107,20 @@ def owners(shares: Mapping[str, Mapping[str, Iterable[int]]]) -> dict[TopicParti
     }
 
 
+def parse_partition(text: str) -> TopicPartition:
+    """The topic and number of `TOPIC/NUMBER`; raises `WireError` for any other text."""
+    topic, _, digits = text.rpartition("/")
+    try:
+        number = parse_number(digits)
+    except WireError:
+        number = -1
+    if not topic or number < 0:
+        raise WireError(
+            f"{_shown(text)} is no partition: write TOPIC/NUMBER, as in orders.placed/3"
+        )
+    return topic, number
+
+
 def parse_number(digits: str) -> int:
     """Parse the number of one partition, as everybody writes it; raises `WireError` for others."""
     # isdecimal() also accepts digits of other scripts. The length check bounds the work of int().

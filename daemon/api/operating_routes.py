@@ -31,7 +31,7 @@ from levelwind.daemon.decisions.reading import find_decision
 from levelwind.daemon.decisions.replay import replay
 from levelwind.daemon.levers.acting import act
 from levelwind.daemon.levers.differences import moves_between
-from levelwind.daemon.levers.orders import Operator, OperatorOrder
+from levelwind.daemon.levers.orders import Operator, OperatorOrder, parse_target
 from levelwind.daemon.levers.preview import levers_in_force, override
 
 Latest = Annotated[int, Query(ge=1, le=MOST_DECISIONS)]
@@ -73,8 +73,13 @@ def lever_routes(context: ApiContext) -> APIRouter:
 
         The daemon that leads follows it, whichever daemon took it.
         """
-        fields = wanted.model_dump(exclude={"reason", "execute"})
-        checked = OperatorOrder.of_json(fields)
+        checked = OperatorOrder(
+            action=wanted.action,
+            group=wanted.group,
+            subject=wanted.subject,
+            value=wanted.value,
+            target=None if wanted.target is None else parse_target(wanted.target),
+        )
         async with one_at_a_time:
             outcome = await asyncio.to_thread(
                 act,

@@ -13,6 +13,8 @@ from levelwind.assignors.optimal import explain, optimal_plan
 from levelwind.assignors.problem.assignment import Assignment
 from levelwind.assignors.problem.group import Group
 from levelwind.assignors.problem.inputs import ProblemError
+from levelwind.assignors.protocol import partition_ranges as ranges
+from levelwind.assignors.protocol.partition_ranges import WireError
 from levelwind.assignors.solver import SolverMissingError
 from levelwind.daemon.errors import ConfigurationError, NotFoundError
 
@@ -20,18 +22,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from levelwind.assignors.optimal import Certificate, Explanation
+    from levelwind.assignors.protocol.partition_ranges import TopicPartition
 
 
-def parse_partition(text: str) -> tuple[str, int]:
-    """Parse TOPIC/N into a topic and the number of a partition.
-
-    Raises:
-        ConfigurationError: the text has another form.
-    """
-    topic, _, number = text.rpartition("/")
-    if not topic or not number.isdecimal():
-        raise ConfigurationError(f"--partition: must be TOPIC/N, not {text!r}")
-    return topic, int(number)
+def parse_partition(text: str) -> TopicPartition:
+    """Read the partition that is asked for; raises `ConfigurationError` for any other text."""
+    try:
+        return ranges.parse_partition(text)
+    except WireError as error:
+        raise ConfigurationError(f"--partition: {error}") from None
 
 
 def explain_lines(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
+from levelwind.assignors.protocol import partition_ranges as ranges
 from levelwind.assignors.protocol.records import (
     ALL_GROUPS,
     MemberRecord,
@@ -16,7 +17,7 @@ from levelwind.assignors.registry import OPTIONS, STRATEGIES
 from levelwind.daemon.control.levers.lever_changes import recovered_proposals
 from levelwind.daemon.control.levers.lever_set import LeverSet
 from levelwind.daemon.errors import NotFoundError
-from levelwind.daemon.levers.orders import RELEASES, OrderError, parse_partition
+from levelwind.daemon.levers.orders import RELEASES, OrderError
 
 if TYPE_CHECKING:
     from levelwind.assignors.protocol.records import OperatorRecord
@@ -151,7 +152,7 @@ def _absent(records: Records, order: OperatorOrder) -> list[str]:
         and record.state != "left"
     }
     if order.action == "pin":
-        topic, number = parse_partition(order.subject)
+        topic, number = ranges.parse_partition(order.subject)
         layout = latest.get(("metadata", ("topic", topic)))
         if isinstance(layout, TopicRecord) and number >= layout.partitions:
             raise OrderError(

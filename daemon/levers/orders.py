@@ -10,7 +10,7 @@ import getpass
 import os
 import socket
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from levelwind.assignors.protocol import partition_ranges as ranges
 from levelwind.assignors.protocol.partition_ranges import WireError
@@ -119,7 +119,10 @@ class OperatorOrder:
             needs = "name what it is about" if not self.subject else "it has no subject"
             raise OrderError(f"{self.action}: {needs}")
         if self.action in {"pin", "unpin"}:
-            parse_partition(self.subject)
+            try:
+                ranges.parse_partition(self.subject)
+            except WireError as error:
+                raise OrderError(str(error)) from None
         if bool(self.value) is not (self.action == "pin") and self.action != "strategy":
             raise OrderError(
                 f"{self.action}: {'name the member' if not self.value else 'it takes no value'}"
@@ -147,7 +150,7 @@ class OperatorOrder:
         )
 
     def as_json(self) -> dict[str, Any]:
-        """Return the order as `of_json` reads it."""
+        """Return the order as the API takes it."""
         return {
             "action": self.action,
             "group": self.group,
@@ -157,36 +160,6 @@ class OperatorOrder:
             if self.target is None
             else {member: ranges.texts(share) for member, share in self.target.items()},
         }
-
-    @classmethod
-    def of_json(cls, fields: Any) -> OperatorOrder:
-        """Read an order; raises `OrderError` for anything that is none."""
-        if not isinstance(fields, dict):
-            raise OrderError("an order is an object with action, group, subject and value")
-        unknown = fields.keys() - {"action", "group", "subject", "value", "target"}
-        if unknown:
-            raise OrderError(f"an order has no field {', '.join(sorted(map(str, unknown)))}")
-        texts = {name: fields.get(name) or "" for name in ("action", "group", "subject", "value")}
-        if not all(isinstance(text, str) for text in texts.values()):
-            raise OrderError("action, group, subject and value of an order are texts")
-        target = fields.get("target")
-        return cls(
-            action=cast("OrderAction", texts["action"]),  # checked by the order itself
-            group=texts["group"],
-            subject=texts["subject"],
-            value=texts["value"],
-            target=None if target is None else parse_target(target),
-        )
-
-
-def parse_partition(text: str) -> tuple[str, int]:
-    """Read `TOPIC/N`; raises `OrderError` if it is none."""
-    topic, slash, number = text.rpartition("/")
-    if not (slash and topic and number.isascii() and number.isdecimal()):
-        raise OrderError(f"{text!r} is no partition: write TOPIC/NUMBER, as in orders.placed/3")
-    if number != str(int(number)):
-        raise OrderError(f"{text!r} is no partition: write its number as {int(number)}")
-    return topic, int(number)
 
 
 def parse_target(fields: Any) -> dict[str, Partitions]:

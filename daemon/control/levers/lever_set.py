@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from levelwind.assignors.protocol import partition_ranges as ranges
 from levelwind.assignors.protocol.records import (
     ALL_GROUPS,
     LeverKind,
@@ -94,15 +95,15 @@ class GroupLevers:
 
     def _pins(self, of_file: PlanSettings) -> dict[str, dict[str, str]]:
         """The pins of the file, and those of the levers, which win; empty without any lever."""
-        pulled = [record for record in self.records if record.kind == "pin"]
-        if not pulled:
+        set_here = [record for record in self.records if record.kind == "pin"]
+        if not set_here:
             return {}
         pins: defaultdict[str, dict[str, str]] = defaultdict(dict)
         for topic, owners in of_file.options.get("pins", {}).items():
             pins[topic] = {str(number): member for number, member in owners.items()}
-        for record in pulled:
-            topic, _, number = record.subject.rpartition("/")
-            pins[topic][number] = record.setting or ""
+        for record in set_here:
+            topic, number = ranges.parse_partition(record.subject)
+            pins[topic][str(number)] = record.setting or ""
         return dict(pins)
 
 

@@ -74,6 +74,17 @@ def test_anything_else_is_refused(text):
         ranges.parse(text)
 
 
+def test_a_partition_is_read_behind_the_last_slash():
+    assert ranges.parse_partition("orders.placed/3") == ("orders.placed", 3)
+    assert ranges.parse_partition("a/b/0") == ("a/b", 0)
+
+
+@pytest.mark.parametrize("text", ["", "t", "t/", "/1", "t/03", "t/-1", "t/+1", "t/²", "t-1", "t/x"])
+def test_no_other_text_is_a_partition(text):
+    with pytest.raises(WireError, match="write TOPIC/NUMBER"):
+        ranges.parse_partition(text)
+
+
 def test_a_few_bytes_cannot_ask_for_more_than_the_limit():
     with pytest.raises(WireError, match="more than 1000000 partitions"):
         ranges.parse("0-2147483647")

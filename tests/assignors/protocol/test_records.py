@@ -371,11 +371,11 @@ def test_what_is_to_be_read_has_the_bound_of_one_lag(record):
 @pytest.mark.parametrize(
     ("subject", "setting", "reason"),
     [
-        ("orders", "m0", "key: expected TOPIC/NUMBER, got 'orders'"),
-        ("orders/-1", "m0", "key: expected TOPIC/NUMBER, got 'orders/-1'"),
-        ("orders/01", "m0", "key: expected TOPIC/NUMBER, got 'orders/01'"),
-        ("/1", "m0", "key: expected TOPIC/NUMBER, got '/1'"),
-        ("orders/" + "9" * 5000, "m0", "key: expected TOPIC/NUMBER, got 'orders/99"),
+        ("orders", "m0", "'orders' is no partition"),
+        ("orders/-1", "m0", "'orders/-1' is no partition"),
+        ("orders/01", "m0", "'orders/01' is no partition"),
+        ("/1", "m0", "'/1' is no partition"),
+        ("orders/" + "9" * 5000, "m0", "is no partition"),
         ("orders/1", None, "setting: a pin needs a name"),
     ],
 )

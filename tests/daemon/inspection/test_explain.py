@@ -59,7 +59,7 @@ def test_as_json_it_says_the_same():
 @pytest.mark.parametrize(
     ("arguments", "stdin", "code", "message"),
     [
-        (("-", "--partition", "t-0"), "", 2, "must be TOPIC/N, not 't-0'"),
+        (("-", "--partition", "t-0"), "", 2, "'t-0' is no partition: write TOPIC/NUMBER"),
         (("-", "--partition", "t/9"), json.dumps(PROBLEM), 6, "has no partition 9, only 0 to 3"),
         (("-", "--partition", "x/0"), json.dumps(PROBLEM), 6, "'x': not in the group"),
         (("-", "--partition", "t/0"), "\n{", 2, "line 2: line: not valid JSON"),

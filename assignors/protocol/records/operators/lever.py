@@ -7,8 +7,7 @@ from typing import ClassVar, Literal, TypeAlias, get_args
 
 from levelwind.assignors.protocol.declared.declaration import Declared
 from levelwind.assignors.protocol.declared.fields import Name, Time
-from levelwind.assignors.protocol.json_fields import show
-from levelwind.assignors.protocol.partition_ranges import WireError, parse_number
+from levelwind.assignors.protocol.partition_ranges import WireError, parse_partition
 
 LeverKind: TypeAlias = Literal["pause", "pin", "drain", "evacuate", "strategy"]
 LEVER_KINDS: tuple[LeverKind, ...] = get_args(LeverKind)
@@ -17,16 +16,6 @@ ALL_GROUPS = "*"
 """The group of a lever that holds for every group."""
 NO_SUBJECT = "*"
 """The subject of a lever that has none but its group."""
-
-
-def is_partition(text: str) -> bool:
-    """Whether a text is `TOPIC/N`, with the number of a partition as everybody writes it."""
-    topic, _, number = text.rpartition("/")
-    try:
-        parse_number(number)
-    except WireError:
-        return False
-    return bool(topic)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,8 +44,8 @@ class LeverRecord(Declared):
 
     def check(self) -> None:
         """Raise `WireError` unless the lever has what its kind needs."""
-        if self.kind == "pin" and not is_partition(self.subject):
-            raise WireError(f"key: expected TOPIC/NUMBER, got {show(self.subject)}")
+        if self.kind == "pin":
+            parse_partition(self.subject)
         if self.kind in {"pin", "strategy"} and self.setting is None:
             raise WireError(f"setting: a {self.kind} needs a name")
 
