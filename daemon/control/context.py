@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from levelwind.assignors.handover.timers import Timers
     from levelwind.assignors.protocol.records import TopicRecord
     from levelwind.daemon.control.freeze.freeze_reason import FreezeReason
-    from levelwind.daemon.control.membership.members_clock import MembersClocks
+    from levelwind.daemon.control.members.members_clock import MembersClocks
     from levelwind.daemon.control.settings import ControlSettings
 
 

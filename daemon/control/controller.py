@@ -54,28 +54,28 @@ from levelwind.daemon.control.boundary.control_events import (
     together,
 )
 from levelwind.daemon.control.context import Clock, LogEvent
-from levelwind.daemon.control.control_state import ControlState, Postponement
 from levelwind.daemon.control.group_records import apply, sampled, unreadable
-from levelwind.daemon.control.levers.lever_changes import (
+from levelwind.daemon.control.lever_set import LeverSet
+from levelwind.daemon.control.managed_group import ManagedGroup
+from levelwind.daemon.control.members.existing_partitions import existing_only
+from levelwind.daemon.control.members.members_clock import MembersClocks
+from levelwind.daemon.control.membership.announcements import repeated
+from levelwind.daemon.control.membership.subscribed_patterns import SubscribedPatterns
+from levelwind.daemon.control.recovery import recover
+from levelwind.daemon.control.schedule.cluster_changes import cluster_changed
+from levelwind.daemon.control.schedule.deciding import decide_about, enter, undecided
+from levelwind.daemon.control.schedule.lever_changes import (
     overrides_events,
     pulled,
     recovered_proposals,
     with_levers,
 )
-from levelwind.daemon.control.levers.lever_set import LeverSet
-from levelwind.daemon.control.levers.setting_changes import settings_changed
-from levelwind.daemon.control.managed_group import ManagedGroup
-from levelwind.daemon.control.membership.announcements import repeated
-from levelwind.daemon.control.membership.existing_partitions import existing_only
-from levelwind.daemon.control.membership.members_clock import MembersClocks
-from levelwind.daemon.control.membership.subscribed_patterns import SubscribedPatterns
-from levelwind.daemon.control.recovery import recover
-from levelwind.daemon.control.schedule.cluster_changes import cluster_changed
-from levelwind.daemon.control.schedule.deadlines import NO_DEADLINES, sample_looked_at
-from levelwind.daemon.control.schedule.deciding import decide_about, enter, undecided
-from levelwind.daemon.control.schedule.group_table import GroupTable
-from levelwind.daemon.control.schedule.plan_backlog import PlanBacklog, PlanBudget
+from levelwind.daemon.control.schedule.setting_changes import settings_changed
 from levelwind.daemon.control.schedule.ticking import plans_allowed, tick
+from levelwind.daemon.control.state.control_state import ControlState, Postponement
+from levelwind.daemon.control.state.deadlines import NO_DEADLINES, sample_looked_at
+from levelwind.daemon.control.state.group_table import GroupTable
+from levelwind.daemon.control.state.plan_backlog import PlanBacklog, PlanBudget
 from levelwind.daemon.control.watched.watched_decision import end_plan
 
 __all__ = [

@@ -17,9 +17,9 @@ from levelwind.assignors.protocol.declared.declaration import as_document
 from levelwind.assignors.protocol.patterns.topic_pattern import finds
 from levelwind.daemon.control.context import LogEvent
 from levelwind.daemon.control.gain.overload import DemandWatch
-from levelwind.daemon.control.levers.lever_set import NO_LEVERS, GroupLevers
-from levelwind.daemon.control.membership import absent_members, start_bars
-from levelwind.daemon.control.membership.live_member import Basis, Profile
+from levelwind.daemon.control.lever_set import NO_LEVERS, GroupLevers
+from levelwind.daemon.control.members import absent_members, start_bars
+from levelwind.daemon.control.members.live_member import Basis, Profile
 from levelwind.daemon.control.policy import PolicyState, Situation
 from levelwind.daemon.control.settings import Cause
 
@@ -41,11 +41,11 @@ if TYPE_CHECKING:
         TriggerRecord,
     )
     from levelwind.assignors.protocol.unread_lag import UnreadLag
-    from levelwind.daemon.control.membership.duplicate_instances import InstanceConflict
-    from levelwind.daemon.control.membership.live_member import Live
-    from levelwind.daemon.control.membership.start_bars import StartBars
+    from levelwind.daemon.control.members.duplicate_instances import InstanceConflict
+    from levelwind.daemon.control.members.live_member import Live
+    from levelwind.daemon.control.members.proxied_members import ProxiedMember
+    from levelwind.daemon.control.members.start_bars import StartBars
     from levelwind.daemon.control.planning import ComputedPlan
-    from levelwind.daemon.control.watched.proxied_members import ProxiedMember
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,8 +17,8 @@ from levelwind.assignors.problem.inputs import Member, ProblemError, Topic
 from levelwind.assignors.problem.score import load_figures, score
 from levelwind.assignors.problem.validity import violations
 from levelwind.assignors.registry import certified_strategy
-from levelwind.daemon.control.audit.plan_inputs import PlanInputs
 from levelwind.daemon.control.gain.waiting import WaitingFigures, waiting_figures
+from levelwind.daemon.control.plan_inputs import PlanInputs
 from levelwind.daemon.control.policy import HANDOVER_SECONDS, Proposal
 from levelwind.daemon.control.settings import EVERY, Cause
 
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from levelwind.assignors.problem.score import Score
     from levelwind.assignors.protocol.partition_ranges import TopicPartition
     from levelwind.assignors.protocol.records import LagRecord, MemberRecord, TopicRecord
-    from levelwind.daemon.control.membership.live_member import Profile
+    from levelwind.daemon.control.members.live_member import Profile
     from levelwind.daemon.control.settings import PlanSettings
 
 

@@ -35,9 +35,9 @@ from levelwind.assignors.protocol.records.shards import planned_assignments
 from levelwind.daemon.control import plan_record
 from levelwind.daemon.control.context import LogEvent
 from levelwind.daemon.control.managed_group import ManagedGroup
+from levelwind.daemon.control.members.existing_partitions import existing_only
+from levelwind.daemon.control.members.live_member import Basis, Profile
 from levelwind.daemon.control.membership.announcements import announced, records_lost
-from levelwind.daemon.control.membership.existing_partitions import existing_only
-from levelwind.daemon.control.membership.live_member import Basis, Profile
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from levelwind.assignors.protocol.records import Key, Record
     from levelwind.assignors.protocol.topics import TopicKind
     from levelwind.daemon.control.context import Clock
-    from levelwind.daemon.control.membership.members_clock import MembersClocks
+    from levelwind.daemon.control.members.members_clock import MembersClocks
     from levelwind.daemon.control.membership.subscribed_patterns import SubscribedPatterns
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from levelwind.assignors.protocol.records import LagRecord, MemberRecord, TopicRecord
     from levelwind.daemon.control.context import ControlContext
     from levelwind.daemon.control.managed_group import ManagedGroup
-    from levelwind.daemon.control.membership.live_member import Basis, Profile
+    from levelwind.daemon.control.members.live_member import Basis, Profile
 
 
 def current_lags(

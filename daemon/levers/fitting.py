@@ -14,8 +14,8 @@ from levelwind.assignors.protocol.records import (
     encode,
 )
 from levelwind.assignors.registry import OPTIONS, STRATEGIES
-from levelwind.daemon.control.levers.lever_changes import recovered_proposals
-from levelwind.daemon.control.levers.lever_set import LeverSet
+from levelwind.daemon.control.lever_set import LeverSet
+from levelwind.daemon.control.schedule.lever_changes import recovered_proposals
 from levelwind.daemon.errors import NotFoundError
 from levelwind.daemon.levers.orders import RELEASES, OrderError
 

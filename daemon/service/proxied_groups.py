@@ -10,7 +10,7 @@ from levelwind.assignors.protocol import partition_ranges as ranges
 from levelwind.assignors.protocol.records import GroupRecord, GroupShard, PlanShard, Tombstone
 from levelwind.assignors.protocol.records.shards import planned_assignments, whole
 from levelwind.daemon.control.controller import ProxiedMembersChanged, ProxyChanged
-from levelwind.daemon.control.watched.proxied_members import ProxiedMember
+from levelwind.daemon.control.members.proxied_members import ProxiedMember
 from levelwind.daemon.proxy.leader_proxy import LeaderProxy
 from levelwind.daemon.proxy.proxy_state import Standing
 from levelwind.daemon.telemetry.logger import Logger

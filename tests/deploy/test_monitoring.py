@@ -12,7 +12,7 @@ import jsonschema
 import pytest
 
 from levelwind.daemon.api.wire_models import GroupDocument
-from levelwind.daemon.control.schedule.plan_backlog import PlanBacklog
+from levelwind.daemon.control.state.plan_backlog import PlanBacklog
 from levelwind.daemon.gauges.group_families import families
 from levelwind.daemon.service.metrics import Metrics
 from levelwind_testing.promtool import promtool

@@ -19,7 +19,7 @@ from prometheus_client.core import Metric
 
 from levelwind.daemon.cli.main import main
 from levelwind.daemon.config.settings import Settings, load
-from levelwind.daemon.control.schedule.plan_backlog import PlanBacklog
+from levelwind.daemon.control.state.plan_backlog import PlanBacklog
 from levelwind.daemon.service.metrics import Metrics, families
 from levelwind.daemon.telemetry.log_events import EVENTS
 from levelwind_testing.source_tree import NAME, ROOT, package_folders

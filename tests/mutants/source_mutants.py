@@ -27,7 +27,7 @@ class SourceMutant:
 CONTROL = (
     SourceMutant(
         name="lost-records-wait-by-the-boot-clock",
-        file="daemon/control/decision.py",
+        file="daemon/control/decision/decide.py",
         old="""\
     if lost_at is None or context.time_of(group.name).read_until < lost_at + group.longest_wait:
 """,
@@ -63,7 +63,7 @@ CONTROL = (
     ),
     SourceMutant(
         name="bar-forgotten-at-its-end",
-        file="daemon/control/membership/start_bars.py",
+        file="daemon/control/members/start_bars.py",
         old="""\
         if now < entry.until + entry.pause
 """,

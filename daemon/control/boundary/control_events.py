@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from levelwind.assignors.protocol.unread_lag import UnreadLag
     from levelwind.daemon.control.boundary.control_effects import Rollback
     from levelwind.daemon.control.freeze.freeze_reason import FreezeReason
-    from levelwind.daemon.control.schedule.plan_backlog import PlanBudget
+    from levelwind.daemon.control.members.proxied_members import ProxiedMember
     from levelwind.daemon.control.settings import ControlSettings, PlanSettings
-    from levelwind.daemon.control.watched.proxied_members import ProxiedMember
+    from levelwind.daemon.control.state.plan_backlog import PlanBudget
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

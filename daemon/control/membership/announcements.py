@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from levelwind.assignors.handover.ledger import BELIEVED_EPOCH, Incarnation
 from levelwind.assignors.protocol import partition_ranges as ranges
 from levelwind.daemon.control.context import LogEvent
-from levelwind.daemon.control.membership.duplicate_instances import InstanceConflict
-from levelwind.daemon.control.membership.live_member import Live, Profile
+from levelwind.daemon.control.members.duplicate_instances import InstanceConflict
+from levelwind.daemon.control.members.live_member import Live, Profile
 from levelwind.daemon.control.settings import Cause
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from levelwind.assignors.handover import patience
 from levelwind.assignors.handover.ledger import Incarnation
 from levelwind.daemon.control.context import LogEvent
-from levelwind.daemon.control.membership import start_bars
+from levelwind.daemon.control.members import start_bars
 from levelwind.daemon.control.settings import Cause
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from levelwind.daemon.control.settings import Cause
 if TYPE_CHECKING:
     from levelwind.assignors.protocol.records import Tombstone
     from levelwind.daemon.control.context import Clock
-    from levelwind.daemon.control.control_state import ControlState
+    from levelwind.daemon.control.state.control_state import ControlState
 
 
 def cluster_changed(

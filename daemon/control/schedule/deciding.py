@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from levelwind.daemon.control.boundary.control_effects import Audit, Effect, Publish, Rollback
 from levelwind.daemon.control.boundary.topics_of_records import written
-from levelwind.daemon.control.decision import decide
+from levelwind.daemon.control.decision.decide import decide
 from levelwind.daemon.control.group_records import read_lag
-from levelwind.daemon.control.schedule.deadlines import (
+from levelwind.daemon.control.state.deadlines import (
     AT_ONCE,
     NEVER,
     Deadlines,
@@ -22,8 +22,8 @@ from levelwind.daemon.doubling_pause import DoublingPause
 if TYPE_CHECKING:
     from levelwind.daemon.control.audit.group_decision import Decision
     from levelwind.daemon.control.context import ControlContext
-    from levelwind.daemon.control.control_state import ControlState
     from levelwind.daemon.control.managed_group import ManagedGroup
+    from levelwind.daemon.control.state.control_state import ControlState
 
 REFUSAL_PAUSES = DoublingPause(5.0, 300.0)
 """Waits after a group's records were refused."""

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from levelwind.daemon.control.context import Clock, ControlContext
-    from levelwind.daemon.control.control_state import ControlState
     from levelwind.daemon.control.managed_group import ManagedGroup
-    from levelwind.daemon.control.schedule.plan_backlog import PlanBudget
+    from levelwind.daemon.control.state.control_state import ControlState
+    from levelwind.daemon.control.state.plan_backlog import PlanBudget
 
 
 def tick(

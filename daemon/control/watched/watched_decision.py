@@ -18,14 +18,14 @@ from levelwind.daemon.control import plan_record
 from levelwind.daemon.control.audit.decision_draft import draft
 from levelwind.daemon.control.audit.group_decision import Decision
 from levelwind.daemon.control.context import LogEvent
-from levelwind.daemon.control.decision import (
+from levelwind.daemon.control.decision.decide import (
     computed_plan,
     due_cause,
     evaluate_last_plan,
     refuse_plan,
 )
+from levelwind.daemon.control.decision.ordered_plan import ended_proposal, needs_approval, propose
 from levelwind.daemon.control.gain.cooldown import TRIGGERED
-from levelwind.daemon.control.levers.ordered_plan import ended_proposal, needs_approval, propose
 from levelwind.daemon.control.policy import Objection, Situation, Suppression
 from levelwind.daemon.control.settings import Cause
 from levelwind.daemon.control.watched.watched_snapshot import WatchedSnapshot, planned_basis

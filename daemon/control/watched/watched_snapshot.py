@@ -12,7 +12,8 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from levelwind.daemon.control.membership.live_member import Basis, Profile
+from levelwind.daemon.control.members.live_member import Basis, Profile
+from levelwind.daemon.control.members.proxied_members import owners_among
 from levelwind.daemon.control.snapshot import GroupSnapshot
 from levelwind.daemon.control.watched.lag_owners import (
     EQUAL_CAPACITY,
@@ -20,7 +21,6 @@ from levelwind.daemon.control.watched.lag_owners import (
     owners_in,
     subscriptions_in,
 )
-from levelwind.daemon.control.watched.proxied_members import owners_among
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from levelwind.daemon.control.freeze.group_freeze import group_reasons
+from levelwind.daemon.control.state.group_freeze import group_reasons
 from levelwind.daemon.service.leadership import LeadPhase
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from levelwind.daemon.control.membership.existing_partitions import (
+from levelwind.daemon.control.members.existing_partitions import (
     UNKNOWN_PARTITIONS,
     existing_only,
 )

@@ -4,7 +4,7 @@ from levelwind.assignors.protocol.records import Tombstone, encode
 from levelwind.assignors.protocol.unread_lag import left_unread
 from levelwind.daemon.control.context import Clock
 from levelwind.daemon.control.group_records import newest_lags
-from levelwind.daemon.control.schedule.plan_backlog import need_of
+from levelwind.daemon.control.state.plan_backlog import need_of
 from levelwind_testing.control.play import Play
 from levelwind_testing.records import lag, member, request, topic
 

@@ -10,7 +10,7 @@ from levelwind.assignors.optimal.model import work_budget
 from levelwind.assignors.protocol import partition_ranges as ranges
 from levelwind.assignors.protocol.records import DecisionPart, decode, encode
 from levelwind.assignors.registry import STRATEGIES
-from levelwind.daemon.control.audit.plan_inputs import PlanInputs
+from levelwind.daemon.control.plan_inputs import PlanInputs
 from levelwind.daemon.control.settings import PlanSettings
 from levelwind.daemon.decisions import encoding
 from levelwind.daemon.decisions.encoding import assemble, parts

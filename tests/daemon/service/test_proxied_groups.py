@@ -5,7 +5,7 @@ import pytest
 from levelwind.assignors.protocol.records import PlanShard, Tombstone
 from levelwind.assignors.protocol.records.cutting import cut
 from levelwind.daemon.config.settings import load
-from levelwind.daemon.control.watched.proxied_members import ProxiedMember
+from levelwind.daemon.control.members.proxied_members import ProxiedMember
 from levelwind.daemon.errors import ConfigurationError
 from levelwind.daemon.proxy.proxy_state import LedMember, Standing
 from levelwind.daemon.service import proxied_groups as service

@@ -3,8 +3,8 @@
 import pytest
 
 from levelwind.daemon.control.freeze.freeze_reason import FreezeReason
-from levelwind.daemon.control.freeze.group_freeze import group_reasons
 from levelwind.daemon.control.settings import PlanSettings
+from levelwind.daemon.control.state.group_freeze import group_reasons
 from levelwind_testing.control.play import SETTINGS, TIMERS, Play
 from levelwind_testing.records import lag, member, request, skew_trigger, topic
 

@@ -14,7 +14,7 @@ from levelwind.daemon.control.controller import (
     RecordReceived,
     step,
 )
-from levelwind.daemon.control.watched.proxied_members import ProxiedMember
+from levelwind.daemon.control.members.proxied_members import ProxiedMember
 from levelwind_testing.control.play import Play
 from levelwind_testing.records import lag, member, racks_trigger, request, topic
 

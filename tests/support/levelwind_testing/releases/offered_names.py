@@ -17,7 +17,7 @@ from levelwind.assignors.registry import OPTIONS, STRATEGIES
 from levelwind.daemon.access import role_rights
 from levelwind.daemon.cli.access import ROLES
 from levelwind.daemon.config.settings import Settings
-from levelwind.daemon.control.schedule.plan_backlog import PlanBacklog
+from levelwind.daemon.control.state.plan_backlog import PlanBacklog
 from levelwind.daemon.gauges.group_gauges import GroupGauges
 from levelwind.daemon.kafka.publisher import Publisher
 from levelwind.daemon.service.metrics import Metrics, families

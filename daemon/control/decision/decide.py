@@ -17,10 +17,8 @@ from levelwind.daemon.control import plan_record
 from levelwind.daemon.control.audit.decision_draft import draft
 from levelwind.daemon.control.audit.group_decision import Decision
 from levelwind.daemon.control.context import LogEvent
-from levelwind.daemon.control.freeze import kept_plan
-from levelwind.daemon.control.gain.cooldown import TRIGGERED
-from levelwind.daemon.control.levers.lever_set import only_necessary
-from levelwind.daemon.control.levers.ordered_plan import (
+from levelwind.daemon.control.decision import kept_plan
+from levelwind.daemon.control.decision.ordered_plan import (
     OrderRefusedError,
     ended_proposal,
     needs_approval,
@@ -29,6 +27,8 @@ from levelwind.daemon.control.levers.ordered_plan import (
     propose,
     refuse_order,
 )
+from levelwind.daemon.control.gain.cooldown import TRIGGERED
+from levelwind.daemon.control.lever_set import only_necessary
 from levelwind.daemon.control.planning import compute_plan
 from levelwind.daemon.control.policy import Objection, Suppression
 from levelwind.daemon.control.settings import Cause

@@ -11,7 +11,7 @@ from levelwind.daemon.control.settings import Cause
 if TYPE_CHECKING:
     from levelwind.daemon.control.boundary.control_events import SettingsChanged
     from levelwind.daemon.control.context import Clock
-    from levelwind.daemon.control.control_state import ControlState
+    from levelwind.daemon.control.state.control_state import ControlState
 
 
 def settings_changed(state: ControlState, event: SettingsChanged, clock: Clock) -> ControlState:

@@ -13,14 +13,14 @@ from levelwind.daemon.control.audit.decision_draft import draft
 from levelwind.daemon.control.audit.group_decision import Decision
 from levelwind.daemon.control.context import LogEvent
 from levelwind.daemon.control.gain.cooldown import TRIGGERED
-from levelwind.daemon.control.levers.lever_set import only_necessary
+from levelwind.daemon.control.lever_set import only_necessary
 from levelwind.daemon.control.policy import RECONSIDERED_SECONDS, Objection, Suppression
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from levelwind.daemon.control.managed_group import ManagedGroup
-    from levelwind.daemon.control.membership.live_member import Basis
+    from levelwind.daemon.control.members.live_member import Basis
     from levelwind.daemon.control.planning import ComputedPlan
     from levelwind.daemon.control.settings import Cause, PlanSettings
     from levelwind.daemon.control.snapshot import GroupSnapshot

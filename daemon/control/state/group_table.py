@@ -13,7 +13,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from levelwind.assignors.protocol.patterns.topic_pattern import finds
-from levelwind.daemon.control.schedule.deadlines import (
+from levelwind.daemon.control.state.deadlines import (
     NEVER,
     NO_DEADLINES,
     ROUNDING_SECONDS,
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from levelwind.assignors.protocol.records import MemberRecord
     from levelwind.daemon.control.managed_group import ManagedGroup
-    from levelwind.daemon.control.membership.members_clock import MembersClocks
+    from levelwind.daemon.control.members.members_clock import MembersClocks
 
 Heap = list[tuple[float, int, str]]
 """Deadlines with the number and the name of their group, the earliest first."""

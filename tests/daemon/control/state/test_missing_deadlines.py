@@ -13,11 +13,12 @@ from levelwind.assignors.handover import patience
 from levelwind.assignors.protocol.records import Tombstone
 from levelwind.daemon.control import controller
 from levelwind.daemon.control.gain.overload import DemandWatch
-from levelwind.daemon.control.membership import start_bars
-from levelwind.daemon.control.membership.duplicate_instances import InstanceConflict
-from levelwind.daemon.control.schedule import deadlines, deciding
-from levelwind.daemon.control.schedule.deadlines import AT_ONCE, NEVER
+from levelwind.daemon.control.members import start_bars
+from levelwind.daemon.control.members.duplicate_instances import InstanceConflict
+from levelwind.daemon.control.schedule import deciding
 from levelwind.daemon.control.settings import CooldownSettings
+from levelwind.daemon.control.state import deadlines
+from levelwind.daemon.control.state.deadlines import AT_ONCE, NEVER
 from levelwind_testing.control.deadline_story import Story
 from levelwind_testing.control.play import SETTINGS, Play
 from levelwind_testing.records import lag, member, skew_trigger, topic

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from levelwind.daemon.control import controller
 from levelwind.daemon.control.controller import Ticked
 from levelwind.daemon.control.schedule import ticking
-from levelwind.daemon.control.schedule.deadlines import Deadlines
-from levelwind.daemon.control.schedule.group_table import GroupTable
+from levelwind.daemon.control.state.deadlines import Deadlines
+from levelwind.daemon.control.state.group_table import GroupTable
 from levelwind_testing.control.deadline_story import Story
 from levelwind_testing.control.play import Play
 from levelwind_testing.examples import examples

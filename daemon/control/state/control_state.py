@@ -10,21 +10,21 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from levelwind.daemon.control.context import Clock, ControlContext
-from levelwind.daemon.control.freeze.freeze_state import FreezeState
-from levelwind.daemon.control.levers.lever_set import LeverSet
-from levelwind.daemon.control.membership.members_clock import MembersClocks
+from levelwind.daemon.control.lever_set import LeverSet
+from levelwind.daemon.control.members.members_clock import MembersClocks
 from levelwind.daemon.control.membership.subscribed_patterns import SubscribedPatterns
-from levelwind.daemon.control.schedule.group_table import GroupTable
-from levelwind.daemon.control.schedule.plan_backlog import PlanBacklog
+from levelwind.daemon.control.state.freeze_state import FreezeState
+from levelwind.daemon.control.state.group_table import GroupTable
+from levelwind.daemon.control.state.plan_backlog import PlanBacklog
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from levelwind.assignors.handover.timers import Timers
     from levelwind.assignors.protocol.records import BrokerRecord, Mode, TopicRecord
-    from levelwind.daemon.control.membership.members_clock import MembersClock
-    from levelwind.daemon.control.schedule.plan_backlog import PlanBudget
+    from levelwind.daemon.control.members.members_clock import MembersClock
     from levelwind.daemon.control.settings import ControlSettings, PlanSettings
+    from levelwind.daemon.control.state.plan_backlog import PlanBudget
 
 
 class Postponement(NamedTuple):

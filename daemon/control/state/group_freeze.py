@@ -9,8 +9,8 @@ from levelwind.daemon.control.freeze.freeze_reason import FreezeReason
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from levelwind.daemon.control.control_state import ControlState
     from levelwind.daemon.control.managed_group import ManagedGroup
+    from levelwind.daemon.control.state.control_state import ControlState
 
 
 def group_reasons(state: ControlState, group: str, at: int) -> Mapping[FreezeReason, str]:

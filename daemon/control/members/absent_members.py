@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from levelwind.assignors.handover.ledger import Ledger
     from levelwind.assignors.protocol.partition_ranges import TopicPartition
-    from levelwind.daemon.control.membership.live_member import Profile
+    from levelwind.daemon.control.members.live_member import Profile
 
 
 def awaited(

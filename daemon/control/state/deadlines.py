@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from levelwind.assignors.handover import patience
-from levelwind.daemon.control.membership import start_bars
+from levelwind.daemon.control.members import start_bars
 from levelwind.daemon.control.snapshot import GroupSnapshot
 
 if TYPE_CHECKING:

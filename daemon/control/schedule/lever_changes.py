@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from levelwind.assignors.protocol.topics import TopicKind
     from levelwind.daemon.control.boundary.control_effects import Effect
     from levelwind.daemon.control.context import Clock
-    from levelwind.daemon.control.control_state import ControlState
-    from levelwind.daemon.control.levers.lever_set import GroupLevers, LeverSet
+    from levelwind.daemon.control.lever_set import GroupLevers, LeverSet
     from levelwind.daemon.control.managed_group import ManagedGroup
+    from levelwind.daemon.control.state.control_state import ControlState
 
 
 def with_levers(group: ManagedGroup, levers: GroupLevers, now: float) -> ManagedGroup:
