@@ -11,7 +11,7 @@ import json
 import sys
 from typing import TYPE_CHECKING, cast
 
-from levelwind.assignors.protocol import json_fields
+from levelwind.assignors.protocol import canonical_json
 from levelwind.assignors.protocol.records import (
     CUT_AS_TEXT,
     KINDS,
@@ -116,4 +116,4 @@ class SizedOutput:
 
 def _key(raw: bytes) -> Key:
     """The key of a record that was written, or whose key was decoded before."""
-    return tuple(cast("list[str | int]", json_fields.loads(raw)))
+    return tuple(cast("list[str | int]", canonical_json.loads(raw)))

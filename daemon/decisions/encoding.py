@@ -16,7 +16,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from levelwind.assignors.protocol import partition_ranges as ranges
-from levelwind.assignors.protocol.json_fields import dumps
+from levelwind.assignors.protocol.canonical_json import dumps
 from levelwind.assignors.protocol.records import DecisionPart
 from levelwind.daemon.errors import NotFoundError
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from levelwind.assignors.json_problems import parse_problem
 from levelwind.assignors.problem.inputs import ProblemError
 from levelwind.assignors.protocol import partition_ranges as ranges
-from levelwind.assignors.protocol.json_fields import dumps, loads
+from levelwind.assignors.protocol.canonical_json import dumps, loads
 from levelwind.daemon.control.plan_inputs import PlanInputs
 from levelwind.daemon.control.planning import solved
 from levelwind.daemon.decisions.encoding import plan_body

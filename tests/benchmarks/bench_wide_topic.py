@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
-from levelwind.assignors.protocol import json_fields
+from levelwind.assignors.protocol import canonical_json
 from levelwind.assignors.protocol import partition_ranges as ranges
 from levelwind.assignors.protocol.records import LagRecord, Record, encode
 from levelwind.assignors.protocol.records.cutting import cut_text
@@ -139,7 +139,7 @@ def publish(lag: tuple[bytes, bytes], most_bytes: int) -> LagRecord:
     cut = timed(
         f"cutting to {most_bytes:,} bytes",
         lambda: [
-            encode(part) for part in cut_text(tuple(json_fields.loads(key)), value, most_bytes)
+            encode(part) for part in cut_text(tuple(canonical_json.loads(key)), value, most_bytes)
         ],
     )
     size("cut", *(value for _, value in cut))

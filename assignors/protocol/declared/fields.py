@@ -9,9 +9,9 @@ from msgspec import Meta
 
 from levelwind.assignors.problem.columns import LEAST_FIGURE, MOST_FIGURE
 from levelwind.assignors.protocol import partition_ranges as ranges
+from levelwind.assignors.protocol.canonical_json import LATEST_MS, MAX_INT64
 from levelwind.assignors.protocol.declared.marks import SHORTENED, Among, Indexed, Shape
 from levelwind.assignors.protocol.declared.numbers import short_column
-from levelwind.assignors.protocol.json_fields import LATEST_MS, MAX_INT64
 from levelwind.assignors.protocol.partition_ranges import MAX_PARTITIONS, Partitions, WireError
 
 Item = TypeVar("Item")

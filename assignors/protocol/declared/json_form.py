@@ -27,6 +27,7 @@ from typing import (
 
 import msgspec
 
+from levelwind.assignors.protocol.canonical_json import brief, show
 from levelwind.assignors.protocol.declared.marks import (
     NEVER_NULL,
     SHORTENED,
@@ -43,7 +44,6 @@ from levelwind.assignors.protocol.declared.marks import (
     without_none,
 )
 from levelwind.assignors.protocol.declared.numbers import exact, short
-from levelwind.assignors.protocol.json_fields import brief, show
 from levelwind.assignors.protocol.partition_ranges import WireError
 
 if TYPE_CHECKING:

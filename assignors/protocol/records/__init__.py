@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias, get_type_hints
 
 import msgspec
 
-from levelwind.assignors.protocol import json_fields
+from levelwind.assignors.protocol import canonical_json
 from levelwind.assignors.protocol.declared.declaration import canonical, declaration_of, written
 from levelwind.assignors.protocol.declared.fields import Key
 from levelwind.assignors.protocol.partition_ranges import Partitions, WireError
@@ -303,7 +303,7 @@ def _other_record(
 class _Versioned(msgspec.Struct):
     """What every record has."""
 
-    v: Annotated[int, msgspec.Meta(ge=0, le=json_fields.MAX_INT64)]
+    v: Annotated[int, msgspec.Meta(ge=0, le=canonical_json.MAX_INT64)]
 
 
 _version = msgspec.json.Decoder(_Versioned).decode
@@ -333,14 +333,14 @@ def _read_key(topic: TopicKind, raw: bytes | None) -> tuple[_Kind, Key]:
 
 
 def _parse_key(topic: TopicKind, raw: bytes) -> Key:
-    key = json_fields.loads(raw)
+    key = canonical_json.loads(raw)
     if not isinstance(key, list) or not key or type(key[0]) is not str:
         raise WireError(
-            f"key: expected a list that begins with a text, got {json_fields.show(key)}"
+            f"key: expected a list that begins with a text, got {canonical_json.show(key)}"
         )
     kind = LOG_POSITION_KINDS.get(topic) or KINDS.get(topic, {}).get(key[0])
     if kind is None:
-        raise WireError(f"key: unknown kind {json_fields.show(key[0])}")
+        raise WireError(f"key: unknown kind {canonical_json.show(key[0])}")
     if len(key) != 1 + len(kind.parts):
         raise WireError(f"key: expected {1 + len(kind.parts)} parts, got {len(key)}")
     for part, expected in zip(key[1:], kind.parts, strict=True):
@@ -349,8 +349,8 @@ def _parse_key(topic: TopicKind, raw: bytes) -> Key:
             if expected == "name"
             else (type(part) is int and part >= 0)
         )
-        if not fits or (type(part) is int and part > json_fields.MAX_INT64):
-            raise WireError(f"key: expected a {expected}, got {json_fields.show(part)}")
+        if not fits or (type(part) is int and part > canonical_json.MAX_INT64):
+            raise WireError(f"key: expected a {expected}, got {canonical_json.show(part)}")
     return tuple(key)
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, TypeVar
 
-from levelwind.assignors.protocol import json_fields
+from levelwind.assignors.protocol import canonical_json
 from levelwind.assignors.protocol import partition_ranges as ranges
 from levelwind.assignors.protocol.declared.declaration import canonical, written
 from levelwind.assignors.protocol.partition_ranges import WireError
@@ -209,11 +209,13 @@ def _pieces(text: str, most_bytes: int) -> list[str]:
 
     Such a text has no control characters, so that only quotes and backslashes become escapes.
     """
-    escaped = json_fields.dumps(text)[1:-1]
+    escaped = canonical_json.dumps(text)[1:-1]
     bounds = [0]
     while bounds[-1] < len(escaped):
         bounds.append(_bound(escaped, bounds[-1], bounds[-1] + most_bytes))
-    return [str(json_fields.loads(b'"%b"' % escaped[first:end])) for first, end in pairwise(bounds)]
+    return [
+        str(canonical_json.loads(b'"%b"' % escaped[first:end])) for first, end in pairwise(bounds)
+    ]
 
 
 def _bound(escaped: bytes, first: int, at: int) -> int:

@@ -8,9 +8,9 @@ from typing import Annotated, ClassVar, Literal, TypeAlias
 
 from msgspec import Meta
 
+from levelwind.assignors.protocol.canonical_json import MAX_INT64
 from levelwind.assignors.protocol.declared.declaration import Declared
 from levelwind.assignors.protocol.declared.fields import Epoch, Key, Name, Ratio, Time, Whole
-from levelwind.assignors.protocol.json_fields import MAX_INT64
 
 PipelineState: TypeAlias = Literal["starting", "catching_up", "running", "ended"]
 """State of a pipeline: no batch was done yet; it is behind its input; it keeps pace; its process
