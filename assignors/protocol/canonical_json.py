@@ -1,4 +1,4 @@
-"""Canonical JSON of any document, and what of it is shown.
+"""Canonical JSON of any document, and short forms of it for people.
 
 Written JSON has sorted keys, no white space, UTF-8 and no NaN. A text that was read can be written
 again, and input that is too deep is only refused.

@@ -19,7 +19,7 @@ from levelwind.assignors.protocol.partition_ranges import WireError
 
 
 def _key_of(word: str | None, names: tuple[str, ...]) -> Callable[[Any], Key]:
-    """What gives the key of a record."""
+    """Return the getter of a record's key."""
     first = () if word is None else (word,)
     if not names:
         return lambda _: first
@@ -72,7 +72,7 @@ _OF_ANY_KEY = (Name, Whole, Key)
 
 
 class Declaration(Generic[Record]):
-    """How the records of a class are read and written."""
+    """Reading and writing of the records of a class."""
 
     def __init__(self, record_type: type[Record]) -> None:
         """Derive it from the fields of the class."""
@@ -120,7 +120,7 @@ def as_document(part: object) -> dict[str, Any]:
 
 
 def _plain(value: object) -> object:
-    """What is written for a value of a type that JSON does not have."""
+    """The JSON value for one of a type that JSON does not have."""
     if isinstance(value, Mapping):
         return dict(value)
     if isinstance(value, float):
@@ -132,7 +132,7 @@ _encode = msgspec.json.Encoder(order="sorted", enc_hook=_plain).encode
 
 
 def canonical(document: object) -> bytes:
-    """The bytes of a document; raises `WireError` for what JSON cannot express."""
+    """The bytes of a document; raises `WireError` if JSON cannot express it."""
     try:
         return _encode(document)
     except (TypeError, ValueError) as error:  # UnicodeEncodeError is a ValueError

@@ -17,7 +17,7 @@ from levelwind.assignors.protocol.partition_ranges import MAX_PARTITIONS, Partit
 Item = TypeVar("Item")
 
 Key: TypeAlias = tuple[str | int, ...]
-"""A record's key: what kind it is of, and the names of what it is about."""
+"""A record's key: its kind, and the names of its subjects."""
 
 LAST_EPOCH = 2**40
 """Highest epoch of any record.

@@ -1,4 +1,4 @@
-"""The object in JSON that a dataclass becomes, and how it is read from there.
+"""The object in JSON that a dataclass becomes, and the way back.
 
 msgspec decodes and checks most types as they are declared. A dataclass is decoded as a struct of
 what its fields become, from which it is then made.
@@ -61,7 +61,7 @@ _STEP = re.compile(r"[^.\[\]]+")
 
 
 def shape_of(hint: Any) -> Shape:
-    """How the values of a type stand in JSON."""
+    """The shape in JSON of the values of a type."""
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is Annotated:
         return _annotated(arguments[0], hint.__metadata__)
@@ -99,7 +99,7 @@ def _around(
     wire: Callable[[Any], Any],
     around: Callable[[Conversion], Conversion],
 ) -> Shape:
-    """The shape of what holds parts of a type."""
+    """The shape of a list, an object or an option of a type."""
     shape = shape_of(part)
     return Shape(
         wire(shape.wire),
@@ -129,7 +129,7 @@ class Column(NamedTuple):
     within: str | None
     """The object that has it; None if that is the dataclass's own."""
     default: Any
-    """What a reader takes that does not find it, or finds null; `MISSING` if it must be there."""
+    """The value for a reader that finds none, or null; `MISSING` if it must be there."""
     written: bool
     """Whether it is written even where it holds its default."""
     nullable: bool
@@ -293,7 +293,7 @@ def form_of(part_type: type[Part]) -> JsonForm[Part]:
 
 
 def _named(name: str, read: Conversion | None, /, *value: Any, **values: Any) -> Any:
-    """What a field reads; an error says which field it is of."""
+    """The value of a field; an error names the field."""
     try:
         return value[0] if read is None else read(*value, **values)
     except WireError as error:
@@ -351,7 +351,7 @@ def _struct(
 
 
 def decoded(decoder: msgspec.json.Decoder[Part], raw: bytes | msgspec.Raw) -> Part:
-    """What a decoder makes of JSON.
+    """The value of a decoder's type in JSON.
 
     Raises:
         WireError: It is no JSON, or not of the decoder's type.
@@ -377,7 +377,7 @@ def _document(text: str) -> object:
 
 
 def reason(error: msgspec.ValidationError, document: object, name: str = "value") -> str:
-    """What is wrong in a document of some name, where, and what is there instead."""
+    """The fault in a document of some name, its place, and the value there."""
     what, _, at = str(error).partition(" - at `")
     of_key, _, place = at.removesuffix("`").rpartition("$")
     if (missing := _MISSING.fullmatch(what)) is not None:

@@ -136,7 +136,7 @@ def _object(form: JsonForm[Any]) -> Schema:
 
 
 def _by_case(form: JsonForm[Any]) -> Schema:
-    """What the part is whose kind another field names."""
+    """The schemas of a part whose kind another field names."""
     for name, hint in form.hints.items():
         for cases in marks_of(hint, Cases):
             (first, then), (_, otherwise) = (

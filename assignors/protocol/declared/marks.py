@@ -1,4 +1,4 @@
-"""What the declaration of a field says beside its type and bounds."""
+"""Marks of fields: all that a declaration says beside types and bounds."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Within(NamedTuple):
 
 @dataclass(frozen=True)
 class Shape:
-    """How the values of a type stand in JSON."""
+    """The form of a type's values in JSON."""
 
     wire: Any
     """The type that is decoded."""

@@ -198,7 +198,7 @@ class Rejection:
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """One kind of record, and what its key's parts after the first word are."""
+    """One kind of record, and the kinds of its key's parts after the first word."""
 
     record: type[Record]
     parts: tuple[Literal["name", "number"], ...]
@@ -287,7 +287,7 @@ def decode(
 def _other_record(
     topic: TopicKind, kind: _Kind, key: Key, value: bytes
 ) -> CutRecord | Rejection | None:
-    """What a value is that is no record of its kind: a cut one, or one of another version."""
+    """The head of a cut record, or the refusal of another version; None for anything else."""
     try:
         v = _version(value).v
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -301,7 +301,7 @@ def _other_record(
 
 
 class _Versioned(msgspec.Struct):
-    """What every record has."""
+    """The field that every record has."""
 
     v: Annotated[int, msgspec.Meta(ge=0, le=canonical_json.MAX_INT64)]
 

@@ -261,7 +261,7 @@ def _size(document: object) -> int:
 
 
 def _undigested(shard: GroupShard) -> dict[str, object]:
-    """What a shard of a plan holds."""
+    """The contents of a plan's shard."""
     held = written(shard)
     del held["v"], held["digest"]
     return held

@@ -67,7 +67,7 @@ class MemberRecord(Declared):
     capacity: Capacity
     """Share of the load that the member can take, relative to the others; above 0."""
     state: MemberState
-    """What the member does: it owns nothing yet (`joining`), takes part, or has left."""
+    """Whether the member owns nothing yet (`joining`), takes part, or has left."""
     planner_epoch: Epoch
     """The `planner_epoch` of the last record that the member applied in full; 0 before the
     first."""
@@ -81,7 +81,7 @@ class MemberRecord(Declared):
     nack: Nack | None
     """The last record that the member could not apply; None after one that it could."""
     features: tuple[str, ...]
-    """What the client can do beyond the protocol."""
+    """Abilities of the client beyond the protocol."""
     heartbeat: Annotated[int, Meta(ge=0, le=MOST_ANNOUNCEMENTS)]
     """Number of the announcement in this life."""
     hold_ms: WaitMs

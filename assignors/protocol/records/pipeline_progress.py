@@ -44,8 +44,8 @@ class PipelineRecord(Declared):
     """Longest time between two records while the pipeline lives, in milliseconds; after three of
     them a daemon that runs none says so."""
     state: PipelineState
-    """What the pipeline does: no batch was done yet (`starting`), it is behind its input, it keeps
-    pace, or its process ends."""
+    """Whether no batch was done yet (`starting`), the pipeline is behind its input, it keeps pace,
+    or its process ends."""
     error: str | None
     """Why the pipeline ends; None while it goes on."""
     rebuilt: bool

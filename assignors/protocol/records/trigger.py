@@ -153,5 +153,5 @@ class TriggerRecord(Declared):
 
     @property
     def kind(self) -> TriggerKind:
-        """What caused it."""
+        """The cause."""
         return "racks" if isinstance(self.evidence, RacksEvidence) else "skew"

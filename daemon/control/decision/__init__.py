@@ -1,1 +1,1 @@
-"""The decision about one group: whether it gets a plan, which one, and what becomes of it."""
+"""The decision about one group: whether it gets a plan, which one, and its fate."""

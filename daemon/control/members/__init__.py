@@ -1,1 +1,1 @@
-"""What is known of a group's members: lives, duplicates, bars, and the clock of their topic."""
+"""Knowledge of a group's members: lives, duplicates, bars, and the clock of their topic."""

@@ -1,1 +1,1 @@
-"""The state of the control: all groups, when each is looked at next, and what waits for a plan."""
+"""The state of the control: all groups, the deadline of each, and the backlog of plans."""

@@ -76,7 +76,7 @@ def fields_of(record_type: type[Declared]) -> str:
 
 
 def _parts(field: dict[str, Any]) -> str:
-    """What the fields of an object are that a field holds."""
+    """The fields of the object that a field holds, each with its docstring."""
     parts = next((part["properties"] for part in _branches(field) if "properties" in part), {})
     return "".join(f" `{name}`: {part['description']}" for name, part in parts.items())
 

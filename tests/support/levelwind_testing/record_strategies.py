@@ -39,7 +39,7 @@ GIVEN = {
     Shares: st.dictionaries(name, partitions, max_size=2),
     Gaps: pairs,
 }
-"""Strategies of types that are no wider than what is written of them."""
+"""Strategies of types that JSON holds in another form."""
 
 
 def records_of(record_type: type, **given: "st.SearchStrategy[Any]") -> "st.SearchStrategy[Any]":
