@@ -486,4 +486,93 @@ CLIENTS = (
 )
 """Of the clients, the hand-over and the leader proxy."""
 
-MUTANTS = (*CONTROL, *PIPELINE, *OBSERVER, *CLIENTS)
+RECORDS = (
+    SourceMutant(
+        name="lists-of-two-lengths-are-read",
+        file="assignors/protocol/declared/json_form.py",
+        old="""\
+            if len({len(items) for items in lists if items is not None}) > 1:
+""",
+        new="""\
+            if len({len(items) for items in lists if items is not None}) > 2:
+""",
+        harm="A record whose lists are of other partitions is read, and every plan with it fails.",
+        caught_by=(
+            "tests/assignors/protocol/test_records.py"
+            "::test_lists_of_one_topic_must_be_indexed_by_the_same_partitions"
+        ),
+    ),
+    SourceMutant(
+        name="index-behind-the-last-is-read",
+        file="assignors/protocol/declared/json_form.py",
+        old="""\
+            if highest >= 0 and highest >= len(getattr(part, indexed) or ()):
+""",
+        new="""\
+            if highest >= 0 and highest > len(getattr(part, indexed) or ()):
+""",
+        harm="An owner that is no member is read, and whoever looks it up fails.",
+        caught_by=(
+            "tests/assignors/protocol/test_records.py::test_an_owner_that_is_no_member_is_refused"
+        ),
+    ),
+    SourceMutant(
+        name="bounds-of-keys-are-forgotten",
+        file="assignors/protocol/declared/declaration.py",
+        old="""\
+        for name, bounded in self._bounded:
+""",
+        new="""\
+        for name, bounded in ():
+""",
+        harm="A member with a name of a megabyte is taken in, and is in every log line.",
+        caught_by=(
+            "tests/assignors/protocol/test_records.py"
+            "::test_a_part_of_a_key_beyond_its_bounds_is_refused"
+        ),
+    ),
+    SourceMutant(
+        name="value-of-another-key-is-read",
+        file="assignors/protocol/declared/declaration.py",
+        old="""\
+        if self._record_type.KEY_IN_VALUE and record.key != key:
+""",
+        new="""\
+        if False:
+""",
+        harm="A trigger of one group is taken for another's.",
+        caught_by=(
+            "tests/assignors/protocol/test_records.py"
+            "::test_a_trigger_must_name_the_kind_and_group_of_its_key"
+        ),
+    ),
+    SourceMutant(
+        name="exponents-as-the-library-writes-them",
+        file="assignors/protocol/declared/numbers.py",
+        old="""\
+    return msgspec.Raw(repr(float(number)).encode())
+""",
+        new="""\
+    return number
+""",
+        harm="The bytes of a record change, and digests of the same plan differ between releases.",
+        caught_by=("tests/assignors/protocol/test_records.py::test_numbers_are_written_as_ever"),
+    ),
+    SourceMutant(
+        name="share-without-a-limit",
+        file="assignors/protocol/declared/fields.py",
+        old="""\
+        limit -= len(share[topic])
+""",
+        new="""\
+        limit -= 0
+""",
+        harm="A few foreign bytes name millions of partitions and fill the memory.",
+        caught_by=(
+            "tests/assignors/protocol/test_records.py"
+            "::test_a_share_names_no_more_partitions_than_its_topics_may_together"
+        ),
+    ),
+)
+
+MUTANTS = (*CONTROL, *PIPELINE, *OBSERVER, *CLIENTS, *RECORDS)

@@ -29,6 +29,7 @@ AREAS = {
         "streaming/decoding/",
     ),
     "OBSERVER": ("daemon/observer/", "daemon/kafka/"),
+    "RECORDS": ("assignors/protocol/",),
     "CLIENTS": ("assignors/clients/", "assignors/handover/", "daemon/proxy/"),
 }
 """Folders of the source that each part of the list is about."""

@@ -15,6 +15,7 @@ from levelwind.assignors.protocol.records import schemas
 from levelwind.assignors.protocol.topics import partition_for
 from levelwind_testing.examples import examples
 from levelwind_testing.record_strategies import RECORDS, records_of
+from levelwind_testing.records import lag, plan
 
 each = pytest.mark.parametrize(
     ("topic", "kind"), RECORDS, ids=lambda part: getattr(part, "__name__", part)
@@ -245,18 +246,22 @@ def test_a_wrong_key_is_refused_even_for_a_tombstone(topic, key, reason):
     assert reason in read.reason
 
 
-@pytest.mark.parametrize(
-    ("topic", "key", "reason"),
-    [
-        ("members", ["m", "g", "i" * 1025, "1"], "key.instance: expected `str` of length <= 1024"),
-        ("control", ["lever", "g", "hold", "*"], "key.kind: expected another value, got 'hold'"),
-    ],
-)
-def test_a_part_of_a_key_beyond_its_bounds_is_refused(topic, key, reason):
-    value = {"members": MEMBER[1], "control": b'{"at":1,"by":"","reason":"","setting":null,"v":1}'}
-    read = r.decode(topic, json.dumps(key).encode(), value[topic])
-    assert isinstance(read, r.Rejection)
-    assert reason in read.reason
+def test_a_part_of_a_key_beyond_its_bounds_is_refused():
+    lever = b'{"at":1,"by":"","reason":"","setting":null,"v":1}'
+    for topic, key, value, reason in (
+        ("members", ["m", "g", "i" * 1025, "1"], MEMBER[1], "key.instance: expected `str` of"),
+        ("control", ["lever", "g", "hold", "*"], lever, "key.kind: expected another value, got"),
+    ):
+        read = r.decode(topic, json.dumps(key).encode(), value)
+        assert isinstance(read, r.Rejection)
+        assert reason in read.reason
+
+
+def test_a_share_names_no_more_partitions_than_its_topics_may_together():
+    fits = MEMBER[1].replace(b'{"t":"0-2,5"}', b'{"t":"0-999998","u":"0"}')
+    assert isinstance(r.decode("members", MEMBER[0], fits), r.MemberRecord)
+    beyond = r.decode("members", MEMBER[0], fits.replace(b"999998", b"999999"))
+    assert beyond == r.Rejection("owned: more than 0 partitions in '0'")
 
 
 SPEED = (
@@ -363,9 +368,9 @@ def test_a_lag_record_with_racks_of_other_members_is_refused(racks, of):
 def test_what_is_to_be_read_has_the_bound_of_one_lag(record):
     """A plan counts what nobody claims as lag; no writer may bring it above what a plan takes."""
     claimed = record.unclaimed or (-1,) * len(record.lag)
-    for records, lag, unclaimed in zip(record.to_read, record.lag, claimed, strict=True):
+    for records, behind, unclaimed in zip(record.to_read, record.lag, claimed, strict=True):
         assert 0 <= records < 2**63
-        assert records == (lag if unclaimed < 0 else unclaimed if lag == 0 else max(lag, unclaimed))
+        assert records == (behind if unclaimed < 0 else max(behind, unclaimed))
 
 
 @pytest.mark.parametrize(
@@ -398,6 +403,25 @@ def test_a_trigger_must_name_the_kind_and_group_of_its_key():
     _, value = r.encode(record)
     assert isinstance(r.decode("triggers", b'["skew","g"]', value), r.Rejection)
     assert isinstance(r.decode("triggers", b'["racks","h"]', value), r.Rejection)
+
+
+def test_numbers_are_written_as_ever():
+    figures = (0.0, -0.0, 3.0, 0.1, 1e-4, 1e-5, 2.5e-7, 1e15, 1e16, 1.5e22, 2.0**53)
+    count = len(figures)
+    record = lag(*(0,) * count, rate=figures)
+    _, value = r.encode(record)
+    assert b'"rate":[0,0,3,0.1,0.0001,1e-05,2.5e-07,1000000000000000,' in value
+    assert b"1e+16,1.5e+22,9007199254740992.0]" in value
+    scores = {"a": 1.0, "b": 1e-5, "c": 1e16, "d": -2.5}
+    _, value = r.encode(plan(before=scores))
+    assert b'"before":{"a":1.0,"b":1e-05,"c":1e+16,"d":-2.5}' in value
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), -float("inf")])
+def test_a_number_that_json_does_not_have_cannot_be_written(number):
+    for record in (lag(0, rate=(number,)), plan(before={"a": number})):
+        with pytest.raises(r.WireError, match="cannot be written"):
+            r.encode(record)
 
 
 def test_a_record_with_a_lone_surrogate_cannot_be_written():
