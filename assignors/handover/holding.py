@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from levelwind.assignors.protocol import partition_ranges as ranges
 from levelwind.assignors.protocol import transactional_ids
@@ -85,6 +85,40 @@ class Revocation(NamedTuple):
         return acked_epoch >= self.revoke_epoch > self.grant_epoch
 
 
+class Serving(NamedTuple):
+    """Standing of a member that is granted what its share says."""
+
+
+class Refused(NamedTuple):
+    """Standing of a member that the planner cannot serve, and grants nothing."""
+
+    reason: str
+
+
+class Evicted(NamedTuple):
+    """Standing of a life from which the planner took everything back without its consent."""
+
+    at: float
+    """Readable time of the eviction."""
+    read_at: float
+    """Boot seconds at which anything of the life was last read, and at least the time of its
+    eviction."""
+    refusal: str = ""
+    """Why it could not be served before; empty if it could."""
+    free_at: float | None = None
+    """When the wait after the eviction was read back ends; None before that."""
+    fencing: Literal["unasked", "asked", "done"] = "unasked"
+    """Whether the brokers were asked to refuse its transactional commits, and whether they do."""
+
+
+class Departed(NamedTuple):
+    """Standing of a life that announced that it gave up everything."""
+
+
+Standing: TypeAlias = Serving | Refused | Evicted | Departed
+SERVING, DEPARTED = Serving(), Departed()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holding:
     """Partitions that one incarnation may be using, and the last record published about it."""
@@ -105,26 +139,34 @@ class Holding:
     traits: Traits = UNKNOWN_TRAITS
     published: MemberAssignment | None = None
     """The last published record; None before the first, and for a recovered eviction."""
-    refused: str = ""
-    """Why the planner cannot serve the member; empty: it can. Invariant: a refused incarnation
-    is granted nothing."""
-    evicted: bool = False
-    """Whether the planner took everything back without the member's consent."""
-    evicted_at: float = 0.0
-    """Readable time of the eviction."""
-    read_at: float = float("-inf")
-    """Boot seconds at which anything of an evicted incarnation was last read, and at least the time
-    of its eviction."""
+    standing: Standing = SERVING
+    """How the planner stands to the incarnation."""
     holds_on_at: float = float("-inf")
-    """Readable time at which it was last logged that an evicted incarnation goes on."""
-    free_at: float | None = None
-    """When the wait after a read-back eviction ends; None before it was read back."""
-    fence_asked: bool = False
-    """Whether the brokers were asked to refuse the commits of an evicted incarnation."""
-    fenced: bool = False
-    """Whether the brokers refuse the transactional commits of an evicted incarnation."""
-    left: bool = False
-    """Whether the incarnation announced that it gave up everything."""
+    """Readable time at which it was last logged that an incarnation goes on that may not."""
+
+    @property
+    def eviction(self) -> Evicted | None:
+        """The eviction of the incarnation; None if it was not evicted."""
+        return self.standing if isinstance(self.standing, Evicted) else None
+
+    @property
+    def evicted(self) -> bool:
+        """Whether the planner took everything back without the member's consent."""
+        return isinstance(self.standing, Evicted)
+
+    @property
+    def left(self) -> bool:
+        """Whether the incarnation announced that it gave up everything."""
+        return isinstance(self.standing, Departed)
+
+    @property
+    def refused(self) -> str:
+        """Why the planner cannot serve the member; empty: it can."""
+        match self.standing:
+            case Refused(reason=reason) | Evicted(refusal=reason):
+                return reason
+            case _:
+                return ""
 
     @property
     def gone(self) -> bool:
@@ -156,9 +198,10 @@ class Holding:
         It takes two conditions: `waits.grant` has passed since the eviction was read back, and
         `silence_confirmed`.
         """
-        if self.free_at is None or self.gone:
+        eviction = self.eviction
+        if eviction is None or eviction.free_at is None or self.gone:
             return False
-        return now >= self.free_at and self.silence_confirmed(read_until)
+        return now >= eviction.free_at and self.silence_confirmed(read_until)
 
     def silence_confirmed(self, read_until: float) -> bool:
         """Whether nothing of the incarnation was written for `waits.grant`.
@@ -171,12 +214,14 @@ class Holding:
     @property
     def silence_confirmed_at(self) -> float:
         """Boot seconds up to which all announcements must have been handled for that."""
-        return self.read_at + self.waits.grant
+        eviction = self.eviction
+        return float("inf") if eviction is None else eviction.read_at + self.waits.grant
 
     @property
     def unfenced(self) -> bool:
         """Whether commits of the incarnation could still be accepted by the brokers."""
-        return self.waits.transactional_id is not None and not self.fenced
+        fenced = self.eviction is not None and self.eviction.fencing == "done"
+        return self.waits.transactional_id is not None and not fenced
 
     def freed(self) -> Holding:
         """The holding without any partition."""
@@ -299,7 +344,11 @@ def recover_holding(record: MemberAssignment, waits: Waits, time: PlannerTime) -
     # The record has no epochs of single partitions. Its own epoch is at or above each of them, and
     # an acknowledgement of it proves what acknowledgements of theirs would.
     epoch = record.member_epoch
-    evicted = record.state == "evicted"
+    standing: Standing = SERVING
+    if record.state == "evicted":
+        standing = Evicted(at=time.readable, read_at=time.now)
+    elif record.state == "refused":
+        standing = Refused(record.reason)
     granted = ranges.pairs(record.assigned)
     revocation = Revocation(epoch - 1, epoch, time.readable)
     return Holding(
@@ -308,9 +357,6 @@ def recover_holding(record: MemberAssignment, waits: Waits, time: PlannerTime) -
         starting=dict.fromkeys(granted, time.readable),
         revoking=dict.fromkeys(ranges.pairs(record.revoking), revocation),
         traits=Traits(record.rack, record.capacity),
-        published=None if evicted else record,
-        refused=record.reason if record.state == "refused" else "",
-        evicted=evicted,
-        evicted_at=time.readable,
-        read_at=time.now,
+        published=None if record.state == "evicted" else record,
+        standing=standing,
     )

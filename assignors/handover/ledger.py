@@ -15,9 +15,18 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
-from levelwind.assignors.handover.holding import Holding, Revocation, Traits, Waits
+from levelwind.assignors.handover.holding import (
+    DEPARTED,
+    SERVING,
+    Evicted,
+    Holding,
+    Refused,
+    Revocation,
+    Traits,
+    Waits,
+)
 from levelwind.assignors.handover.unpublished import unpublished
 from levelwind.assignors.protocol import partition_ranges as ranges
 from levelwind.assignors.protocol.declared.fields import LAST_EPOCH
@@ -105,7 +114,8 @@ class Ledger:
         waits = Waits.of(record, self.timers)
         traits = Traits(record.rack, record.capacity)
         refused = waits.refusal(self.timers) or pattern_refusal(record.pattern)
-        holding = Holding(waits=waits, refused=refused, traits=traits)
+        standing = Refused(refused) if refused else SERVING
+        holding = Holding(waits=waits, standing=standing, traits=traits)
         epoch = record.acked_epoch if record.acked_epoch <= BELIEVED_EPOCH else 0
         return replace(self._with(incarnation, holding), epoch=max(self.epoch, epoch))
 
@@ -118,7 +128,9 @@ class Ledger:
         holding = self.holdings.get(incarnation)
         if holding is None or record.group != self.group:
             return self
-        after = replace(holding, read_at=time.now) if holding.evicted else holding
+        after = holding
+        if holding.eviction is not None:
+            after = replace(holding, standing=holding.eviction._replace(read_at=time.now))
         # An acknowledged epoch that was never published proves nothing.
         if record.acked_epoch <= self.epoch:
             if record.state == "left" and not record.owned:
@@ -156,7 +168,8 @@ class Ledger:
     def leave(self, incarnation: Incarnation) -> Ledger:
         """Free everything that the incarnation held: it announced that it left."""
         holding = self.holdings.get(incarnation)
-        return self._without_target(incarnation, holding and replace(holding.freed(), left=True))
+        left = holding and replace(holding.freed(), standing=DEPARTED)
+        return self._without_target(incarnation, left)
 
     def evict(self, incarnation: Incarnation, time: PlannerTime) -> Ledger:
         """Revoke everything from an incarnation that may be unreachable.
@@ -167,16 +180,15 @@ class Ledger:
         holding = self.holdings.get(incarnation) or Holding(waits=Waits.default(self.timers))
         if holding.left or holding.evicted:
             return self._without_target(incarnation, holding)
-        evicted = replace(
-            holding, evicted=True, evicted_at=time.readable, read_at=time.now, starting={}
-        )
+        eviction = Evicted(at=time.readable, read_at=time.now, refusal=holding.refused)
+        evicted = replace(holding, standing=eviction, starting={})
         return self._without_target(incarnation, evicted)
 
     def end(self, incarnation: Incarnation) -> Ledger:
         """Take back the records of an incarnation that the ledger does not have."""
         if incarnation in self.holdings:
             return self
-        gone = Holding(waits=Waits.default(self.timers), left=True)
+        gone = Holding(waits=Waits.default(self.timers), standing=DEPARTED)
         return self._with(incarnation, gone)
 
     # Evictions.
@@ -186,12 +198,13 @@ class Ledger:
 
         Only the first reading counts; does nothing unless an eviction was published.
         """
-        holding = self.holdings.get(incarnation)
-        if holding is None or holding.free_at is not None:
+        holding, eviction = self._eviction(incarnation)
+        if holding is None or eviction is None or eviction.free_at is not None:
             return self
         if holding.published is None or holding.published.state != "evicted":
             return self
-        return self._with(incarnation, replace(holding, free_at=now + holding.waits.grant))
+        read_back = eviction._replace(free_at=now + holding.waits.grant)
+        return self._with(incarnation, replace(holding, standing=read_back))
 
     def holds_on(self, incarnation: Incarnation, time: PlannerTime) -> Ledger:
         """Note that it was logged that an evicted incarnation goes on."""
@@ -200,14 +213,11 @@ class Ledger:
 
     def fence_asked(self, incarnation: Incarnation) -> Ledger:
         """Note that the brokers are asked to refuse the commits of an evicted incarnation."""
-        return self._with(incarnation, replace(self.holdings[incarnation], fence_asked=True))
+        return self._fencing(incarnation, "asked")
 
     def commits_fenced(self, incarnation: Incarnation) -> Ledger:
         """Note that the brokers refuse the commits of an evicted incarnation from now on."""
-        holding = self.holdings.get(incarnation)
-        if holding is None or not holding.evicted or holding.fenced:
-            return self
-        return self._with(incarnation, replace(holding, fenced=True))
+        return self._fencing(incarnation, "done")
 
     def tick(self, now: float, read_until: float) -> Ledger:
         """Free the partitions of evictions whose wait has ended.
@@ -369,6 +379,17 @@ class Ledger:
             and holding.granted.keys() == self.target.get(incarnation, frozenset())
             for incarnation, holding in self.holdings.items()
         ) and all(incarnation in self.holdings for incarnation in self.target)
+
+    def _eviction(self, incarnation: Incarnation) -> tuple[Holding | None, Evicted | None]:
+        holding = self.holdings.get(incarnation)
+        return holding, None if holding is None else holding.eviction
+
+    def _fencing(self, incarnation: Incarnation, fencing: Literal["asked", "done"]) -> Ledger:
+        holding, eviction = self._eviction(incarnation)
+        if holding is None or eviction is None or eviction.fencing in {fencing, "done"}:
+            return self
+        fenced = eviction._replace(fencing=fencing)
+        return self._with(incarnation, replace(holding, standing=fenced))
 
     def _with(self, incarnation: Incarnation, holding: Holding) -> Ledger:
         return replace(self, holdings={**self.holdings, incarnation: holding})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from levelwind.assignors.handover.holding import Holding, Waits, recover_holding
+from levelwind.assignors.handover.holding import SERVING, Holding, Refused, Waits, recover_holding
 from levelwind.assignors.handover.ledger import BELIEVED_EPOCH, Incarnation, Ledger
 from levelwind.assignors.protocol import partition_ranges as ranges
 
@@ -61,7 +61,8 @@ def recover_ledger(
         waits = Waits.of(member, timers) if member else Waits.default(timers)
         holding = recover_holding(record, waits, time)
         if record.state == "refused":
-            holding = replace(holding, refused=waits.refusal(timers))
+            refusal = waits.refusal(timers)
+            holding = replace(holding, standing=Refused(refusal) if refusal else SERVING)
         holdings[incarnation] = holding
         epoch = max(epoch, record.member_epoch, record.group_epoch)
         if record.state == "active":

@@ -40,7 +40,7 @@ def to_fence(ledger: Ledger, now: float, read_until: float) -> dict[Incarnation,
         incarnation: holding.waits.transactional_id
         for incarnation, holding in ledger.holdings.items()
         if holding.waits.transactional_id is not None
-        and not holding.fenced
+        and holding.unfenced
         and holding.waited_out(now, read_until)
     }
 
@@ -68,12 +68,13 @@ def released_at(ledger: Ledger, time: PlannerTime, live: Collection[str]) -> tup
     """
     now = read_until = float("inf")
     for incarnation, holding in ledger.holdings.items():
-        if holding.free_at is None or holding.gone:
+        eviction = holding.eviction
+        if eviction is None or eviction.free_at is None or holding.gone:
             continue
-        if time.now < holding.free_at:
-            now = min(now, holding.free_at)
+        if time.now < eviction.free_at:
+            now = min(now, eviction.free_at)
         elif not holding.silence_confirmed(time.read_until):
             read_until = min(read_until, holding.silence_confirmed_at)
-        elif not (holding.unfenced and holding.fence_asked) or incarnation.instance in live:
+        elif not (holding.unfenced and eviction.fencing == "asked") or incarnation.instance in live:
             now = float("-inf")
     return now, read_until

@@ -202,7 +202,7 @@ def _evicted(
     """
     ledger = group.ledger.acknowledge(record, time)
     holding = ledger.holdings[incarnation]
-    waited = time.readable - holding.evicted_at
+    waited = time.readable - (holding.eviction.at if holding.eviction else 0.0)
     if (
         not record.owned
         or waited < holding.waits.patience

@@ -153,7 +153,8 @@ def _fence(
     for incarnation, name in patience.to_fence(ledger, time.now, time.read_until).items():
         if incarnation.instance in live:
             ledger = ledger.commits_fenced(incarnation)
-        elif not ledger.holdings[incarnation].fence_asked:
-            ledger = ledger.fence_asked(incarnation)
-            asked[incarnation] = name
+        else:
+            before, ledger = ledger, ledger.fence_asked(incarnation)
+            if ledger is not before:
+                asked[incarnation] = name
     return replace(group, ledger=ledger), asked

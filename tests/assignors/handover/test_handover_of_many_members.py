@@ -432,7 +432,9 @@ def test_a_ledger_that_takes_any_announcement_for_an_acknowledgement_is_caught(m
 
 def test_a_planner_that_does_not_wait_after_an_eviction_is_caught(monkeypatch):
     monkeypatch.setattr(
-        Holding, "waited_out", lambda self, *_: self.free_at is not None and not self.gone
+        Holding,
+        "waited_out",
+        lambda self, *_: self.evicted and self.eviction.free_at is not None and not self.gone,
     )
     assert _fails()
 

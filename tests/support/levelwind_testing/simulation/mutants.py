@@ -87,7 +87,8 @@ def _freeing_after(seconds):
         after = original(ledger, incarnation, now)
         if after is ledger:
             return after
-        holding = replace(after.holdings[incarnation], free_at=now + seconds)
+        holding = after.holdings[incarnation]
+        holding = replace(holding, standing=holding.eviction._replace(free_at=now + seconds))
         return replace(after, holdings={**after.holdings, incarnation: holding})
 
     return eviction_read_back
