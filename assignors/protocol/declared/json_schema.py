@@ -166,7 +166,9 @@ def _or_null(schema: Schema) -> Schema:
 
 
 def _described(schema: Schema, doc: str | None) -> Schema:
-    return schema if doc is None else schema | {"description": doc}
+    if doc is None:
+        return schema
+    return schema | {"description": doc.replace(". None", ". Null").replace("None", "null")}
 
 
 def field_docs(part_type: type) -> dict[str, str]:

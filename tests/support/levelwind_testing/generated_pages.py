@@ -63,12 +63,12 @@ def _layers(contract: dict[str, Any]) -> str:
 
 
 def fields_of(record_type: type[Declared]) -> str:
-    """A table of the fields of a record's value, each with its docstring; None is null in JSON."""
+    """A table of the fields of a record's value, each with its description."""
     schema = from_declarations.schemas()[record_type.KIND]
     rows = [
         f"| `{name}` | {'' if name in schema['required'] else 'optional '}"
         f"{_type(field, optional=name not in schema['required'])} "
-        f"| {_in_json(field['description'])}{_parts(field)} |\n"
+        f"| {field['description']}{_parts(field)} |\n"
         for name, field in schema["properties"].items()
         if name != "v"
     ]
@@ -83,10 +83,6 @@ def _parts(field: dict[str, Any]) -> str:
 
 def _branches(field: dict[str, Any]) -> list[dict[str, Any]]:
     return field.get("anyOf", [field])
-
-
-def _in_json(docstring: str) -> str:
-    return docstring.replace(". None", ". Null").replace("None", "null")
 
 
 def _type(field: dict[str, Any], *, optional: bool = False, many: bool = False) -> str:

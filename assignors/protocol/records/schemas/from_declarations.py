@@ -27,7 +27,7 @@ def schemas() -> dict[str, Schema]:
                 heads = [{"const": word.removesuffix("s")}, *_key_parts(head, kind.parts[:-1])]
                 keys.setdefault(CutRecord, []).append(heads)
     for kind in LOG_POSITION_KINDS.values():
-        keys[kind.record] = [[schema_of(Name), *_key_parts(kind.record, kind.parts)]]
+        keys[kind.record] = [[*_key_parts(kind.record, ("name", *kind.parts))]]
     return {record.KIND: record_schema(record, _joined(parts)) for record, parts in keys.items()}
 
 
@@ -43,7 +43,8 @@ def _key_parts(record: type[Declared], parts: tuple[str, ...]) -> Iterator[Schem
     """The schemas of a key's parts after the first, by the fields that they are."""
     hints: dict[str, Any] = get_type_hints(record, include_extras=True)
     for name, part in zip(_names(record, len(parts)), parts, strict=True):
-        yield schema_of(hints.get(name, {"name": Name, "number": Whole}[part]))
+        schema = schema_of(hints.get(name, {"name": Name, "number": Whole}[part]))
+        yield schema | {"title": name} if name else schema
 
 
 def _names(record: type[Declared], count: int) -> list[str]:
