@@ -5,6 +5,7 @@ and all tests that use it. The run's own process starts the brokers then, and th
 """
 
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import count
@@ -119,6 +120,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 INTEGRATION = "mark.integration"
 """In the text of each file with integration tests."""
 ALL_INTEGRATION = re.compile(rf"^pytestmark = .*{re.escape(INTEGRATION)}", re.MULTILINE)
+
+
+def pytest_runtest_setup() -> None:
+    """Undo what an earlier test's command has set in structlog: its level would hide events."""
+    structlog = sys.modules.get("structlog")
+    if structlog is not None:
+        structlog.reset_defaults()
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

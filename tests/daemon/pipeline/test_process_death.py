@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import structlog
 from confluent_kafka import Consumer, TopicPartition
 from structlog.testing import capture_logs
 
@@ -104,7 +103,6 @@ def next_attempt(supervised: Supervised, hurry: float = 0.0) -> list[MutableMapp
         supervised.ahead += 0.0 if "pipeline.silent" in names else hurry
         return "pipeline.starting" in names
 
-    structlog.reset_defaults()
     with capture_logs() as logged:
         supervised.wait_for("next attempt", started)
     names = [event["event"] for event in logged]

@@ -3,7 +3,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import structlog
 from structlog.testing import capture_logs
 
 from levelwind.daemon.pipeline.reporter import ProgressReporter
@@ -57,7 +56,6 @@ def reporter(tmp_path):
 
 
 def events_of(reporter, *states):
-    structlog.reset_defaults()  # a command that was tested before may have set its own level
     with capture_logs() as events:
         for state in states:
             reporter.on_progress(state)
@@ -69,7 +67,6 @@ def test_every_batch_is_emitted_and_a_line_of_progress_is_said_now_and_then(tmp_
     reporter = ProgressReporter(
         LocalFiles(tmp_path), begun=0.0, clock=lambda: next(times), emit=emitted.append
     )
-    structlog.reset_defaults()
     with capture_logs() as events:
         for number in range(3):
             reporter.on_progress(replace(BATCH, batch=number))
@@ -89,7 +86,6 @@ def test_a_backlog_is_told_in_percent_with_the_time_left_until_it_is_read(report
 
 
 def test_how_long_it_took_to_build_the_state_anew_is_said(reporter, tmp_path):
-    structlog.reset_defaults()
     with capture_logs() as events:
         reporter.on_set_aside(
             SetAside(moved_to=tmp_path / "query.set-aside-t", reason="its cluster is another")
@@ -175,7 +171,6 @@ def test_what_is_left_unread_is_counted_over_all_partitions():
 
 def test_the_parent_hears_each_event_of_the_child():
     events = []
-    structlog.reset_defaults()
     with capture_logs():
         relay(
             [b'{"event": "pipeline.batch", "level": "debug", "rows": 3}\n', b"noise\n"],

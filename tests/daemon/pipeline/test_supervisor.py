@@ -2,7 +2,6 @@ import stat
 import sys
 
 import pytest
-import structlog
 from structlog.testing import capture_logs
 
 from levelwind.daemon.config.settings import PipelineSection, Settings
@@ -42,7 +41,6 @@ def test_the_childs_events_are_said_as_ours_and_other_lines_as_a_librarys():
         b'{"no": "event"}\n',
         b'["level"]\n',
     ]
-    structlog.reset_defaults()  # a command that was tested before may have set its own level
     with capture_logs() as events:
         relay(lines)
     assert [(s["event"], s["log_level"]) for s in events] == [("pipeline.started", "info")] + [
@@ -60,7 +58,6 @@ def test_the_childs_output_is_read_on_and_said_whatever_becomes_of_an_event():
         b'{"event": "pipeline.catching_up", "level": "info"}\n',
         b'{"event": "pipeline.started", "level": "info"}\n',
     ]
-    structlog.reset_defaults()
     with capture_logs() as events:
         relay(lines, on_event)
     assert [s["event"] for s in events] == [
@@ -125,7 +122,6 @@ def supervised(tmp_path):
         started.append(child)
         return child
 
-    structlog.reset_defaults()
     yield start
     for child in started:
         child.stop()

@@ -5,7 +5,6 @@ import sys
 import threading
 
 import pytest
-import structlog
 from structlog.testing import capture_logs
 
 from levelwind.daemon.pipeline.liveness.heartbeat import (
@@ -124,7 +123,6 @@ def test_a_jvm_that_was_killed_is_reported_and_ends_the_process():
     ended = threading.Event()
     with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as jvm:
         jvm.kill()
-        structlog.reset_defaults()  # a command that was tested before may have set its own level
         with capture_logs() as events:
             assert not Heartbeat(jvm, Probe(answers=False), lambda _: None, ended.set)._beat()
     (event,) = events
