@@ -27,7 +27,7 @@ import numpy as np
 
 from levelwind.assignors.problem.inputs import ProblemError
 from levelwind.assignors.protocol.declared.fields import Name, Time, Whole
-from levelwind.assignors.protocol.declared.json_form import reason
+from levelwind.assignors.protocol.declared.json_form import converted
 from levelwind.assignors.protocol.partition_ranges import MAX_PARTITIONS, WireError
 from levelwind.assignors.protocol.records import (
     LagRecord,
@@ -209,10 +209,7 @@ class _Sample(msgspec.Struct):
 
 
 def _sample(reader: _TraceReader, fields: dict[str, Any]) -> None:
-    try:
-        read = msgspec.convert(fields, _Sample)
-    except msgspec.ValidationError as error:
-        raise WireError(reason(error, fields, "sample")) from None
+    read = converted(fields, _Sample, "sample")
     reader.sample(read.at, read.topic, read.partition, read.end, read.lag)
 
 

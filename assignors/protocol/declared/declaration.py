@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Generic, TypeVar, cast, get_type_hints
 import msgspec
 
 from levelwind.assignors.protocol.declared.fields import Key, Name, Whole
-from levelwind.assignors.protocol.declared.json_form import JsonForm, decoded, form_of, reason
+from levelwind.assignors.protocol.declared.json_form import JsonForm, converted, decoded, form_of
 from levelwind.assignors.protocol.partition_ranges import WireError
 
 
@@ -87,10 +87,7 @@ class Declaration(Generic[Record]):
         """The record of a key and the bytes of a value; raises `WireError` if it is none."""
         in_key = self._record_type.of_key(key)
         for name, bounded in self._bounded:
-            try:
-                msgspec.convert(in_key[name], bounded)
-            except msgspec.ValidationError as error:
-                raise WireError(reason(error, in_key[name], f"key.{name}")) from None
+            converted(in_key[name], bounded, f"key.{name}")
         record = self.form.build(decoded(self._decoder, raw), **in_key)
         if self._record_type.KEY_IN_VALUE and record.key != key:
             raise WireError(f"{', '.join(record.KEY_FIELDS)} are not those of the key")

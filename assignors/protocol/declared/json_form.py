@@ -180,6 +180,8 @@ class JsonForm(Generic[Part]):
             if field.name not in self.spreads
         )
         self._v = {} if v is None else {"v": v}
+        self._version = {name: Literal[value] for name, value in self._v.items()}
+        self._check_part = getattr(part_type, "check", None)
         self._reads = [(c.name, c.shape.read) for c in self.columns if c.shape.read is not None]
         self._defaults = [
             (c.name, c.default)
@@ -205,7 +207,7 @@ class JsonForm(Generic[Part]):
         self.wire = _struct(
             part_type.__name__,
             [column for column in self.columns if column.within is None],
-            {name: Literal[value] for name, value in self._v.items()},
+            self._version,
             self.objects,
             *(
                 {name: shape.wire for name, shape in shapes.items()}
@@ -218,7 +220,7 @@ class JsonForm(Generic[Part]):
         return _struct(
             self.part_type.__name__,
             [column for column in self.columns if column.name in names],
-            {name: Literal[value] for name, value in self._v.items()},
+            self._version,
         )
 
     def build(self, wire: msgspec.Struct, **given: object) -> Part:
@@ -278,8 +280,8 @@ class JsonForm(Generic[Part]):
             highest = max(getattr(part, name) or (), default=-1)
             if highest >= 0 and highest >= len(getattr(part, indexed) or ()):
                 raise WireError(f"{name}: an index that {indexed} does not have")
-        if (check := getattr(part, "check", None)) is not None:
-            check()
+        if self._check_part is not None:
+            self._check_part(part)
 
 
 _FORMS: dict[type, JsonForm[Any]] = {}
@@ -361,7 +363,7 @@ def decoded(decoder: msgspec.json.Decoder[Part], raw: bytes | msgspec.Raw) -> Pa
         try:
             return decoder.decode(text)
         except msgspec.ValidationError as error:
-            raise WireError(reason(error, _document(text))) from None
+            raise WireError(_reason(error, _document(text), "value")) from None
     except RecursionError:
         raise WireError("not readable: nested too deeply") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -376,7 +378,19 @@ def _document(text: str) -> object:
         return ()
 
 
-def reason(error: msgspec.ValidationError, document: object, name: str = "value") -> str:
+def converted(document: object, hint: Any, name: str) -> Any:
+    """The value of a type in a document of some name that is no JSON any more.
+
+    Raises:
+        WireError: It is not of the type.
+    """
+    try:
+        return msgspec.convert(document, hint)
+    except msgspec.ValidationError as error:
+        raise WireError(_reason(error, document, name)) from None
+
+
+def _reason(error: msgspec.ValidationError, document: object, name: str) -> str:
     """The fault in a document of some name, its place, and the value there."""
     what, _, at = str(error).partition(" - at `")
     of_key, _, place = at.removesuffix("`").rpartition("$")

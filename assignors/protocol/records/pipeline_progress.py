@@ -24,7 +24,7 @@ class PipelineRecord(Declared):
     KIND: ClassVar = "pipeline"
     V: ClassVar = 1
     WORD: ClassVar = "pipeline"
-    KEY: ClassVar[Key] = ("pipeline",)
+    KEY: ClassVar[Key] = (WORD,)
 
     at: Time
     """When the record was written, in milliseconds since the epoch."""
