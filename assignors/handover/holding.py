@@ -119,6 +119,11 @@ Standing: TypeAlias = Serving | Refused | Evicted | Departed
 SERVING, DEPARTED = Serving(), Departed()
 
 
+def standing_by(refusal: str) -> Standing:
+    """The standing of a live member, by why it cannot be served; empty if it can."""
+    return Refused(refusal) if refusal else SERVING
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holding:
     """Partitions that one incarnation may be using, and the last record published about it."""
@@ -339,16 +344,21 @@ class Holding:
         )
 
 
-def recover_holding(record: MemberAssignment, waits: Waits, time: PlannerTime) -> Holding:
-    """The holding that a published record describes."""
+def recover_holding(
+    record: MemberAssignment, waits: Waits, time: PlannerTime, refusal: str
+) -> Holding:
+    """The holding that a published record describes.
+
+    Args:
+        record: the record.
+        waits: the waits for its incarnation.
+        time: the time of recovery.
+        refusal: why a live member cannot be served now; empty if it can.
+    """
     # The record has no epochs of single partitions. Its own epoch is at or above each of them, and
     # an acknowledgement of it proves what acknowledgements of theirs would.
     epoch = record.member_epoch
-    standing: Standing = SERVING
-    if record.state == "evicted":
-        standing = Evicted(at=time.readable, read_at=time.now)
-    elif record.state == "refused":
-        standing = Refused(record.reason)
+    evicted = record.state == "evicted"
     granted = ranges.pairs(record.assigned)
     revocation = Revocation(epoch - 1, epoch, time.readable)
     return Holding(
@@ -357,6 +367,6 @@ def recover_holding(record: MemberAssignment, waits: Waits, time: PlannerTime) -
         starting=dict.fromkeys(granted, time.readable),
         revoking=dict.fromkeys(ranges.pairs(record.revoking), revocation),
         traits=Traits(record.rack, record.capacity),
-        published=None if record.state == "evicted" else record,
-        standing=standing,
+        published=None if evicted else record,
+        standing=Evicted(time.readable, time.now) if evicted else standing_by(refusal),
     )

@@ -19,13 +19,12 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from levelwind.assignors.handover.holding import (
     DEPARTED,
-    SERVING,
     Evicted,
     Holding,
-    Refused,
     Revocation,
     Traits,
     Waits,
+    standing_by,
 )
 from levelwind.assignors.handover.unpublished import unpublished
 from levelwind.assignors.protocol import partition_ranges as ranges
@@ -114,8 +113,7 @@ class Ledger:
         waits = Waits.of(record, self.timers)
         traits = Traits(record.rack, record.capacity)
         refused = waits.refusal(self.timers) or pattern_refusal(record.pattern)
-        standing = Refused(refused) if refused else SERVING
-        holding = Holding(waits=waits, standing=standing, traits=traits)
+        holding = Holding(waits=waits, standing=standing_by(refused), traits=traits)
         epoch = record.acked_epoch if record.acked_epoch <= BELIEVED_EPOCH else 0
         return replace(self._with(incarnation, holding), epoch=max(self.epoch, epoch))
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from levelwind.assignors.handover.holding import SERVING, Holding, Refused, Waits, recover_holding
+from levelwind.assignors.handover.holding import Holding, Waits, recover_holding
 from levelwind.assignors.handover.ledger import BELIEVED_EPOCH, Incarnation, Ledger
 from levelwind.assignors.protocol import partition_ranges as ranges
 
@@ -59,11 +58,8 @@ def recover_ledger(
         incarnation = Incarnation(record.instance, record.incarnation)
         member = announced.get(incarnation)
         waits = Waits.of(member, timers) if member else Waits.default(timers)
-        holding = recover_holding(record, waits, time)
-        if record.state == "refused":
-            refusal = waits.refusal(timers)
-            holding = replace(holding, standing=Refused(refusal) if refusal else SERVING)
-        holdings[incarnation] = holding
+        refusal = waits.refusal(timers) if record.state == "refused" else ""
+        holdings[incarnation] = recover_holding(record, waits, time, refusal)
         epoch = max(epoch, record.member_epoch, record.group_epoch)
         if record.state == "active":
             named = ranges.pairs(record.assigned) | ranges.pairs(record.pending)
