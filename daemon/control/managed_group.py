@@ -147,14 +147,18 @@ class ManagedGroup:
         return max([self.ledger.timers.grant, *waits])
 
     @property
+    def samples(self) -> dict[str, LagRecord | UnreadLag]:
+        """The newest sample of lag of each topic, read or not.
+
+        One that is unread may be older than the one that it replaces. A copy, since other threads
+        go through it while samples come.
+        """
+        return {**self.lags, **self.unread}
+
+    @property
     def lag_at(self) -> int | None:
         """Time of the newest sample of lag, milliseconds since the epoch; None without one."""
-        if not self.unread:
-            return max((record.at for record in self.lags.values()), default=None)
-        times = {topic: record.at for topic, record in self.lags.items()}
-        # An unread one may be older than the sample that it replaces.
-        times |= {topic: unread.at for topic, unread in self.unread.items()}
-        return max(times.values())
+        return max((sample.at for sample in self.samples.values()), default=None)
 
     @property
     def members(self) -> dict[str, MemberRecord]:

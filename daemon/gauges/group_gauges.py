@@ -120,7 +120,7 @@ class GroupGauges:
 
 
 def _basis(group: ManagedGroup, state: ControlState) -> _Basis:
-    samples: dict[str, object] = {**group.lags, **group.unread}
+    samples = group.samples
     return _Basis(
         members=tuple(
             (incarnation.instance, live.record.capacity, live.record.rack)

@@ -9,7 +9,6 @@ from levelwind.daemon.control.freeze.freeze_reason import FreezeReason
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from levelwind.daemon.control.managed_group import ManagedGroup
     from levelwind.daemon.control.state.control_state import ControlState
 
 
@@ -30,8 +29,8 @@ def group_reasons(state: ControlState, group: str, at: int) -> Mapping[FreezeRea
         reasons[FreezeReason.MEMBERS] = f"{count} members fell silent together"
     limit = state.settings.lag_max_age
     ages = {
-        topic: round((at - sampled_at) / 1000)
-        for topic, sampled_at in _sampled_at(found).items()
+        topic: round((at - sample.at) / 1000)
+        for topic, sample in found.samples.items()
         if topic in state.topics and found.plan is not None
     }
     if old := {topic: age for topic, age in ages.items() if age > limit}:
@@ -41,9 +40,3 @@ def group_reasons(state: ControlState, group: str, at: int) -> Mapping[FreezeRea
             f" {old[topic]} s old"
         )
     return reasons
-
-
-def _sampled_at(group: ManagedGroup) -> Mapping[str, int]:
-    """Return the time of each topic's newest sample, in milliseconds since the epoch."""
-    times = {topic: lag.at for topic, lag in dict(group.lags).items()}
-    return times | {topic: unread.at for topic, unread in dict(group.unread).items()}
