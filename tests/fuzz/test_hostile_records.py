@@ -7,10 +7,12 @@ bytes for each byte of the record, so that no record holds up those after it.
 
 import time
 from dataclasses import dataclass
+from typing import get_args
 
 import pytest
 
-from levelwind.assignors.protocol.records import decode, encode
+from levelwind.assignors.protocol.declared.declaration import declaration_of
+from levelwind.assignors.protocol.records import Record, decode, encode
 from levelwind.assignors.protocol.topics import OFFSETS_TOPIC, TOPIC_KINDS, Topics
 from levelwind.daemon.kafka.topic_follower import TopicFollower
 from levelwind.daemon.service.metrics import Metrics
@@ -87,6 +89,8 @@ class Quiet:
 @pytest.fixture(scope="module", autouse=True)
 def traced():
     pack(TOPICS.name("metadata"), *encode(topic()))  # imports what it needs
+    for kind in get_args(Record):
+        declaration_of(kind)  # a process makes the decoder of a kind once
     with memory_traced():
         yield
 
