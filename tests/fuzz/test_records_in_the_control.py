@@ -14,7 +14,6 @@ from levelwind.assignors.protocol.records import (
     LEVER_KINDS,
     NO_SUBJECT,
     LagRecord,
-    LeverRecord,
     MemberSpeed,
     PlannerRecord,
     ProposalRecord,
@@ -31,6 +30,7 @@ from levelwind_testing.drawn_seeds import drawn_seed
 from levelwind_testing.records import (
     assignment,
     lag,
+    lever,
     member,
     plan,
     racks_trigger,
@@ -161,15 +161,7 @@ def levers():
     subjects = {"pin": "t/1", "drain": "m0", "evacuate": "a"}
     settings = {"pin": "m1", "strategy": "optimal"}
     for kind in LEVER_KINDS:
-        yield LeverRecord(
-            group="g",
-            kind=kind,
-            subject=subjects.get(kind, NO_SUBJECT),
-            at=100_000,
-            by="me",
-            reason="",
-            setting=settings.get(kind),
-        )
+        yield lever(kind, subjects.get(kind, NO_SUBJECT), settings.get(kind), at=100_000)
 
 
 def take(play, kind, key, value):

@@ -4,10 +4,11 @@ import json
 
 import pytest
 
-from levelwind.assignors.protocol.records import NO_SUBJECT, LeverRecord, Tombstone
+from levelwind.assignors.protocol.records import Tombstone
 from levelwind.daemon.api import order_models as models
 from levelwind.daemon.api.views.decision_log import DecisionLog
 from levelwind.daemon.decisions.encoding import entry_parts
+from levelwind_testing import records
 from levelwind_testing.page.api_client import TOKEN, ApiClient, wait_until_served
 from levelwind_testing.page.scripted_decisions import scripted_decisions
 from levelwind_testing.page.scripted_groups import START_MS, ScriptedGroup, ScriptedInstallation
@@ -127,15 +128,7 @@ def test_a_token_is_in_no_answer_and_in_no_log_line(client, caplog, capsys):
 
 
 def test_settings_are_shown_without_secrets_and_with_what_levers_override(served, client):
-    lever = LeverRecord(
-        group="orders-billing",
-        kind="drain",
-        subject="m1",
-        at=1,
-        by="anna",
-        reason="",
-        setting=None,
-    )
+    lever = records.lever("drain", "m1", group="orders-billing", by="anna")
     served.control(lever)
     try:
         answer = client.get("/api/v1/settings", **BEARER)
@@ -150,15 +143,7 @@ def test_settings_are_shown_without_secrets_and_with_what_levers_override(served
 
 
 def test_levers_in_force_are_listed(served, client):
-    lever = LeverRecord(
-        group="orders-billing",
-        kind="pause",
-        subject=NO_SUBJECT,
-        at=1,
-        by="anna",
-        reason="",
-        setting=None,
-    )
+    lever = records.lever("pause", group="orders-billing", by="anna")
     served.control(lever)
     try:
         document = client.document("/api/v1/levers")

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from levelwind.assignors.protocol.records import NO_SUBJECT, LeverRecord, Tombstone
+from levelwind.assignors.protocol.records import Tombstone
+from levelwind_testing import records
 from levelwind_testing.page.api_client import TOKEN
 from levelwind_testing.page.page_browser import NoBrowserError, open_browser
 from levelwind_testing.page.scripted_decisions import scripted_decisions
@@ -293,15 +294,7 @@ def test_only_what_was_run_dry_can_be_executed(shown, open_page):
 
 
 def test_levers_in_force_are_shown_and_released_by_a_dry_run_first(shown, open_page):
-    lever = LeverRecord(
-        group="orders-billing",
-        kind="pause",
-        subject=NO_SUBJECT,
-        at=1,
-        by="anna",
-        reason="a move",
-        setting=None,
-    )
+    lever = records.lever("pause", group="orders-billing", by="anna", reason="a move")
     page = open_page(shown, "levers")
     page.fill("#token", TOKEN)
     shown.control(lever)

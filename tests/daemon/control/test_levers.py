@@ -3,17 +3,11 @@
 import pytest
 
 from levelwind.assignors.protocol import partition_ranges as ranges
-from levelwind.assignors.protocol.records import GroupRecord, LeverRecord, OperatorRecord, Tombstone
+from levelwind.assignors.protocol.records import GroupRecord, OperatorRecord, Tombstone
 from levelwind.daemon.control.settings import PlanSettings
 from levelwind_testing.control.play import Play
 from levelwind_testing.control.two_members import skew, two_members
-from levelwind_testing.records import member, request, topic
-
-
-def lever(kind, subject="*", setting=None, *, group="g", at=1):
-    return LeverRecord(
-        group=group, kind=kind, subject=subject, setting=setting, at=at, by="me@here", reason="why"
-    )
+from levelwind_testing.records import lever, member, request, topic
 
 
 def released(kind, subject="*", *, group="g"):

@@ -4,14 +4,14 @@ import json
 
 import pytest
 
-from levelwind.assignors.protocol.records import LeverRecord, ProposalRecord, Tombstone
+from levelwind.assignors.protocol.records import ProposalRecord, Tombstone
 from levelwind.daemon.api.order_models import OrderRequest
 from levelwind.daemon.config.settings import load
 from levelwind.daemon.errors import NotFoundError
 from levelwind.daemon.levers.acting import act
 from levelwind.daemon.levers.orders import Operator, OperatorOrder, OrderError, parse_target
 from levelwind.daemon.levers.preview import levers_in_force, preview
-from levelwind_testing.records import assignment, lag, member, topic
+from levelwind_testing.records import assignment, lag, lever, member, topic
 
 ME = Operator(name="me@here")
 
@@ -26,12 +26,6 @@ def records(*more, owned=("0-3", "")):
             ("assignments", assignment(name, partitions, group="g")),
         ]
     return [("metadata", topic()), ("lag", lag(10, 10, 10, 10)), *told, *more]
-
-
-def lever(kind, subject="*", setting=None, group="g"):
-    return LeverRecord(
-        group=group, kind=kind, subject=subject, setting=setting, at=1, by="x@y", reason=""
-    )
 
 
 @pytest.mark.parametrize(

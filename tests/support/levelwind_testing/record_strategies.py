@@ -64,7 +64,7 @@ def records_of(record_type: type, **given: "st.SearchStrategy[Any]") -> "st.Sear
 def _values(hint: Any, lengths: Mapping[str, int]) -> "st.SearchStrategy[Any]":
     """Draw values of a type; `lengths`: of the lists of each dimension."""
     for known, strategy in GIVEN.items():
-        if hint is known or hint == known:
+        if hint == known:
             return strategy
     origin, arguments = get_origin(hint), get_args(hint)
     if origin in {Union, UnionType}:

@@ -3,8 +3,10 @@
 import time
 
 from levelwind.assignors.protocol.records import (
+    NO_SUBJECT,
     GroupRecord,
     LagRecord,
+    LeverRecord,
     MemberAssignment,
     MemberRecord,
     OffsetsRecord,
@@ -179,6 +181,13 @@ def plan(group="g", *, strategy="optimal", cause="skew", before=None, after=None
 def request(group="g", *, at=1, reason=""):
     """An operator's request for a plan."""
     return OperatorRecord(group=group, at=at, by="me", action="rebalance", reason=reason)
+
+
+def lever(kind, subject=NO_SUBJECT, setting=None, *, group="g", at=1, by="me@here", reason=""):
+    """A lever in force."""
+    return LeverRecord(
+        group=group, kind=kind, subject=subject, setting=setting, at=at, by=by, reason=reason
+    )
 
 
 def trigger(evidence, *, group="g", at=1, since=None):
