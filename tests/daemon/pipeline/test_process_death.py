@@ -5,7 +5,7 @@ import os
 import re
 import signal
 import tempfile
-from collections.abc import Iterable, Iterator, MutableMapping
+from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from pathlib import Path
 from typing import Any
 
@@ -89,18 +89,25 @@ def kill(supervised: Supervised, command: str, number: int = signal.SIGKILL) -> 
         os.kill(pid, number)
 
 
-def next_attempt(supervised: Supervised, hurry: float = 0.0) -> list[MutableMapping[str, Any]]:
+def next_attempt(
+    supervised: Supervised,
+    hurry: float = 0.0,
+    since: Callable[[Supervised], bool] = lambda _: True,
+) -> list[MutableMapping[str, Any]]:
     """Wait for the death of this attempt and the start of the next one; what was logged.
 
     Args:
         supervised: the pipeline.
         hurry: seconds by which the supervisor's clock goes ahead at each look, ten times a second.
             With 0.3 a heartbeat still comes every four of its seconds.
+        since: whether the clock may begin to hurry. Whether a query is fed is asked of the
+            brokers, and takes seconds of theirs.
     """
 
     def started() -> bool:
         names = [event["event"] for event in logged]
-        supervised.ahead += 0.0 if "pipeline.silent" in names else hurry
+        if "pipeline.silent" not in names and since(supervised):
+            supervised.ahead += hurry
         return "pipeline.starting" in names
 
     with capture_logs() as logged:
@@ -164,17 +171,25 @@ def test_a_killed_process_takes_its_jvm_along(lw: Installation, supervised: Supe
 
 
 @pytest.mark.parametrize(
-    ("victim", "reason", "offset"),
-    [(JVM, "has not answered", 5), (WORKER, "although the brokers have input for it", 6)],
+    ("victim", "reason", "offset", "since"),
+    [
+        (JVM, "has not answered", 5, lambda _: True),
+        (WORKER, "although the brokers have input for it", 6, lambda supervised: supervised.fed),
+    ],
     ids=["JVM", "workers"],
 )
 def test_what_stands_still_is_said_and_killed(
-    lw: Installation, supervised: Supervised, victim: str, reason: str, offset: int
+    lw: Installation,
+    supervised: Supervised,
+    victim: str,
+    reason: str,
+    offset: int,
+    since: Callable[[Supervised], bool],
 ) -> None:
     former = supervised.processes()
     kill(supervised, victim, signal.SIGSTOP)
     lw.commit(f"{lw.prefix}readers", topic_of(lw), {0: offset})
-    logged = next_attempt(supervised, hurry=0.3)
+    logged = next_attempt(supervised, hurry=0.3, since=since)
     for event in ("pipeline.quiet", "pipeline.silent"):
         (entry,) = [entry for entry in logged if entry["event"] == event]
         assert reason in entry["reason"]

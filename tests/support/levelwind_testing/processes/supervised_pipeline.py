@@ -60,6 +60,12 @@ class Supervised:
         running = self.child._running
         return running.signs.counts.answers if running is not None else 0
 
+    @property
+    def fed(self) -> bool:
+        """Whether the present attempt says that it has input and does not get on."""
+        running = self.child._running
+        return running is not None and running.signs.counts.fed
+
     def processes(self) -> dict[int, processes.Process]:
         """The processes of the present attempt, by process id; none between two attempts."""
         running = self.child._running
