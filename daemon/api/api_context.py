@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from levelwind.daemon.config.settings import Settings
 
 
-def _starting() -> Readiness:
+def _starting(_: float) -> Readiness:
     return Readiness(role="starting", caught_up=False, instance="", leader=None, planner_epoch=None)
 
 
@@ -36,12 +36,17 @@ class ApiContext:
     """Returns how many members a group wants; None where this daemon does not lead."""
     tokens: TokenFile | None = None
     """The tokens that open the levers; None: they are closed."""
-    readiness: Callable[[], Readiness] = field(default=_starting)
-    """Returns the readiness of the daemon that runs; replaced when another one is made."""
+    readiness: Callable[[float], Readiness] = field(default=_starting)
+    """Returns the readiness of the daemon that runs, and waits for what is new for so many seconds
+    at most; replaced when another one is made."""
 
-    def status_document(self) -> dict[str, object]:
-        """Return the daemon's status."""
-        readiness = self.readiness()
+    def status_document(self, patience: float = 0.0) -> dict[str, object]:
+        """Return the daemon's status.
+
+        Args:
+            patience: seconds to wait at most for what is new; the event loop must not.
+        """
+        readiness = self.readiness(patience)
         return {
             **readiness.as_json(),
             "ready": readiness.caught_up,

@@ -115,7 +115,9 @@ class HttpServer:
         """Note that the topics are others from now on."""
         self._tap.on_replaced()
 
-    def show(self, readiness: Callable[[], Readiness], settings: Callable[[], Settings]) -> None:
+    def show(
+        self, readiness: Callable[[float], Readiness], settings: Callable[[], Settings]
+    ) -> None:
         """Show the daemon that runs from now on, and follow the settings in force."""
         self._context.readiness = readiness
         self._context.settings = settings

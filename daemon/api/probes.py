@@ -9,6 +9,7 @@ from prometheus_client.exposition import choose_encoder
 
 from levelwind.daemon.api.api_context import ApiContext
 from levelwind.daemon.api.wire_models import HealthDocument, StatusDocument
+from levelwind.daemon.service.availability.latest_facts import PATIENCE_SECONDS
 
 RESPONSES_OF_READINESS: dict[int | str, dict[str, Any]] = {
     503: {"model": StatusDocument, "description": "Not ready: its topics are still being read."}
@@ -30,7 +31,7 @@ def probe_routes(context: ApiContext) -> APIRouter:
 
         A frozen daemon is ready: it does what it should, and shows why.
         """
-        document = context.status_document()
+        document = await run_in_threadpool(context.status_document, PATIENCE_SECONDS)
         return JSONResponse(document, 200 if document["ready"] else 503)
 
     @router.get(

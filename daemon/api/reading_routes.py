@@ -3,6 +3,7 @@
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, HTTPException, Query
+from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 
 from levelwind.daemon.api.api_context import ApiContext
@@ -23,6 +24,7 @@ from levelwind.daemon.api.wire_models import (
 )
 from levelwind.daemon.inspection.group_view import GroupView
 from levelwind.daemon.inspection.offset_rows import offset_rows
+from levelwind.daemon.service.availability.latest_facts import PATIENCE_SECONDS
 
 GroupOrder = Literal["group", "lag", "drain_seconds", "skew", "members", "partitions", "planned_at"]
 Points = Annotated[int, Query(ge=1, le=POINTS, description="How many of the last points.")]
@@ -110,7 +112,7 @@ def installation_routes(context: ApiContext, streams: EventStreams) -> APIRouter
     @router.get("/status", response_model=StatusDocument)
     async def status() -> Any:
         """Return the daemon's status."""
-        return JSONResponse(context.status_document())
+        return JSONResponse(await run_in_threadpool(context.status_document, PATIENCE_SECONDS))
 
     @router.get("/cluster", response_model=ClusterDocument)
     async def cluster() -> Any:
@@ -122,7 +124,7 @@ def installation_routes(context: ApiContext, streams: EventStreams) -> APIRouter
     async def pipeline() -> Any:
         """Return what the pipeline has read."""
         view.refresh()
-        leading = context.readiness().role == "leader"
+        leading = context.readiness(0.0).role == "leader"
         return JSONResponse(pipeline_document(view, context.registry, leading=leading))
 
     @router.get("/events", response_class=StreamingResponse, responses=BUSY)

@@ -118,7 +118,7 @@ if TYPE_CHECKING:
 def step(state: ControlState, event: Event, clock: Clock) -> tuple[ControlState, list[Effect]]:
     """Take in one event; the effects are to be performed in their order before the next step.
 
-    The given state is used up: its groups and topics are changed in place.
+    The given state is used up: its groups and its backlog are changed in place.
     """
     match event:
         case RecordReceived(kind=kind, record=record):
@@ -175,12 +175,14 @@ def _receive(
     """Take in records in their order, then decide about each group that they concern."""
     effects: list[Effect] = []
     received: dict[str, _Received] = {}
-    clocks = state.clocks
+    clocks, layouts = state.clocks, state.topics
     for kind, record in records:
         match record:
             case LagRecord() | UnreadLag():
                 pass  # the most of all records
             case BrokerRecord() | TopicRecord() | Tombstone(key=("topic", _)):
+                if state.topics is layouts and not isinstance(record, BrokerRecord):
+                    state = replace(state, topics=dict(layouts))
                 state = cluster_changed(state, record, clock)
                 continue
             case PlannerRecord(planner_epoch=epoch) if epoch > state.planner_epoch:

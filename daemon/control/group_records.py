@@ -63,10 +63,7 @@ def sampled(group: ManagedGroup, record: LagRecord | UnreadLag) -> bool:
 
     All that such a sample asks for is the next look at the demand, by `sample_looked_at`.
     """
-    if (
-        group.policy.cooldown.expected is not None
-        or record.topic not in group.lags  # other threads may go through the topics
-    ):
+    if group.policy.cooldown.expected is not None or record.topic not in group.lags:
         return False
     if isinstance(record, UnreadLag):
         group.unread[record.topic] = record
@@ -74,16 +71,6 @@ def sampled(group: ManagedGroup, record: LagRecord | UnreadLag) -> bool:
         group.unread.pop(record.topic, None)
         group.lags[record.topic] = record
     return True
-
-
-def newest_lags(group: ManagedGroup) -> dict[str, LagRecord]:
-    """Return the newest samples of a group by topic, and leave the unread ones unread.
-
-    For other threads than the control's.
-    """
-    read = {topic: unread.read() for topic, unread in list(group.unread.items())}
-    newer = {topic: record for topic, record in read.items() if isinstance(record, LagRecord)}
-    return {**group.lags, **newer}
 
 
 def newest_figures(group: ManagedGroup) -> list[LagRecord | LagFigures] | None:

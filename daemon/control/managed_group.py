@@ -50,7 +50,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManagedGroup:
-    """One managed group."""
+    """One managed group, for the control's thread alone.
+
+    A value but for `live`, `lags` and `unread`, into which the most frequent records are entered.
+    """
 
     name: str
     ledger: Ledger
@@ -150,8 +153,7 @@ class ManagedGroup:
     def samples(self) -> dict[str, LagRecord | UnreadLag]:
         """The newest sample of lag of each topic, read or not.
 
-        One that is unread may be older than the one that it replaces. A copy, since other threads
-        go through it while samples come.
+        One that is unread may be older than the one that it replaces.
         """
         return {**self.lags, **self.unread}
 

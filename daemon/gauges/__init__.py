@@ -1,1 +1,1 @@
-"""Gauges of groups for Prometheus, computed from the control's state without any request."""
+"""Gauges of groups for Prometheus, computed from facts about the control without any request."""

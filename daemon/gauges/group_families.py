@@ -14,9 +14,8 @@ if TYPE_CHECKING:
 
     from prometheus_client.core import Metric
 
-    from levelwind.daemon.control.controller import ControlState
     from levelwind.daemon.control.gain.scaling import MembersWanted
-    from levelwind.daemon.control.managed_group import ManagedGroup
+    from levelwind.daemon.control.state.control_facts import ControlFacts, GroupFacts
     from levelwind.daemon.gauges.group_figures import GroupFigures
 
 GROUP_TEXTS: Mapping[str, str] = {
@@ -40,12 +39,12 @@ GROUP_TEXTS: Mapping[str, str] = {
 
 
 def families(
-    state: ControlState, now: float, gauges: GroupGauges | None = None, *, cluster: str = ""
+    control: ControlFacts, now: float, gauges: GroupGauges | None = None, *, cluster: str = ""
 ) -> Iterator[Metric]:
     """Yield the gauges of all groups.
 
     Args:
-        state: the control's state.
+        control: the facts about the control.
         now: seconds since the epoch.
         gauges: the figures of the groups; None for those of the default settings.
         cluster: the label `cluster_name` of the gauges with kafka-lag-exporter's names.
@@ -72,7 +71,7 @@ def families(
         labels=("group", "kind"),
     )
     exported = ExporterFamilies(cluster, partitions=gauges.partitions)
-    for group, figures, wanted in gauges.read(state):
+    for group, figures, wanted in gauges.read(control):
         for name, value in _values(group, figures, wanted, now).items():
             if value is not None:
                 of_group[name].add_metric([group.name], value)
@@ -87,12 +86,12 @@ def families(
         exported.add(group.name, figures.topics)
     yield from of_group.values()
     yield from (topic_lag, crossing, triggers)
-    yield from _backlog(state, now)
+    yield from _backlog(control, now)
     yield from exported.families()
 
 
 def _values(
-    group: ManagedGroup, figures: GroupFigures, wanted: MembersWanted, now: float
+    group: GroupFacts, figures: GroupFigures, wanted: MembersWanted, now: float
 ) -> dict[str, float | None]:
     lag, drain = figures.lag, figures.lag.drain
     sampled = bool(figures.topics)
@@ -115,13 +114,14 @@ def _values(
     }
 
 
-def _backlog(state: ControlState, now: float) -> Iterator[Metric]:
+def _backlog(control: ControlFacts, now: float) -> Iterator[Metric]:
     waiting = GaugeMetricFamily(
         "levelwind_plans_waiting", "Groups that wait for a plan because others are made before."
     )
-    waiting.add_metric([], len(state.backlog))
+    waiting.add_metric([], control.waiting)
     delay = GaugeMetricFamily(
         "levelwind_plan_delay_seconds", "Longest time for which a group has waited for its plan."
     )
-    delay.add_metric([], state.backlog.longest_wait(now))
+    since = control.waiting_since
+    delay.add_metric([], 0.0 if since is None else now - since / 1000)
     yield from (waiting, delay)

@@ -10,7 +10,6 @@ import numpy as np
 from levelwind.daemon.control.gain.cross_rack import CrossRackShares, cross_rack_shares
 from levelwind.daemon.control.gain.demand import learned_speeds, rates_of
 from levelwind.daemon.control.gain.scaling import members_needed
-from levelwind.daemon.control.group_records import newest_lags
 from levelwind.daemon.control.snapshot import current_lags, group_lag
 from levelwind.daemon.control.watched.lag_owners import EQUAL_CAPACITY, member_racks_in, owners_in
 
@@ -20,10 +19,9 @@ if TYPE_CHECKING:
     from levelwind.assignors.problem.columns import Floats
     from levelwind.assignors.protocol.partition_ranges import TopicPartition
     from levelwind.assignors.protocol.records import LagRecord
-    from levelwind.daemon.control.controller import ControlState
-    from levelwind.daemon.control.managed_group import ManagedGroup
     from levelwind.daemon.control.settings import ScalingSettings
     from levelwind.daemon.control.snapshot import GroupLag
+    from levelwind.daemon.control.state.control_facts import ControlFacts, GroupFacts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,8 +87,8 @@ class GroupFigures:
 
 
 def figures_of(
-    group: ManagedGroup,
-    state: ControlState,
+    group: GroupFacts,
+    control: ControlFacts,
     scaling: ScalingSettings,
     *,
     last_speed: float | None = None,
@@ -100,12 +98,12 @@ def figures_of(
 
     Args:
         group: the group.
-        state: the control's state, for the layouts of topics and the brokers.
+        control: the control that it is of, for the layouts of topics and the brokers.
         scaling: the settings that members are counted by.
         last_speed: records per second of a member when a speed was last known.
         keep: whether the samples are kept, to show their partitions.
     """
-    lags = current_lags(newest_lags(group), state.topics, state.deleted_topics)
+    lags = current_lags(group.lags(), control.topics, control.deleted_topics)
     owners, racks, capacity = owners_racks_capacity(group, lags)
     lag = group_lag(lags, owners, capacity, learned_speeds(group.speeds))
     members = max(len(group.live), len(capacity))
@@ -116,7 +114,7 @@ def figures_of(
         unclaimed=sum(len(record.unclaimed_partitions) for record in lags.values()),
         bounded=sum(len(record.lag_upper_bound) for record in lags.values()),
         lag=lag,
-        crossing=cross_rack_shares(owners, racks, state.topics, state.brokers),
+        crossing=cross_rack_shares(owners, racks, control.topics, control.brokers),
         members=members,
         speed=speed,
         needed=None
@@ -126,20 +124,21 @@ def figures_of(
 
 
 def owners_racks_capacity(
-    group: ManagedGroup, lags: Mapping[str, LagRecord]
+    group: GroupFacts, lags: Mapping[str, LagRecord]
 ) -> tuple[Mapping[TopicPartition, str], Mapping[str, str | None], Mapping[str, float]]:
     """Return the owner of each partition, and rack and capacity of each member.
 
     Lag records name them where the group subscribes.
     """
     if group.plan is None or group.plan.mode == "managed":
-        racks = {name: member.rack for name, member in group.members.items()}
-        return group.owners(), racks, group.capacity
+        racks = {member.instance: member.rack for member in group.live}
+        capacity = {member.instance: member.capacity for member in group.live}
+        return group.owners(), racks, capacity
     racks = member_racks_in(lags)
     return owners_in(lags), racks, dict.fromkeys(racks, EQUAL_CAPACITY)
 
 
-def _mean_speed(group: ManagedGroup, lag: GroupLag) -> float | None:
+def _mean_speed(group: GroupFacts, lag: GroupLag) -> float | None:
     """Mean records per second of the live members; of those that left where none is live."""
     if lag.drain is not None and not lag.drain.assumed:
         return lag.drain.capacity / len(lag.capacities)

@@ -18,8 +18,7 @@ from levelwind.daemon.gauges.group_figures import GroupFigures, figures_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from levelwind.daemon.control.controller import ControlState
-    from levelwind.daemon.control.managed_group import ManagedGroup
+    from levelwind.daemon.control.state.control_facts import ControlFacts, GroupFacts
 
 
 class _Basis(NamedTuple):
@@ -28,7 +27,7 @@ class _Basis(NamedTuple):
     members: tuple[tuple[str, float, str | None], ...]
     """Instance, announced capacity and rack of each live member."""
     values: tuple[object, ...]
-    """Values that are replaced, never changed: samples, layouts, ledger, plan, speeds, brokers."""
+    """Samples, layouts, ledger, plan, speeds and brokers, by their identity."""
 
     def same(self, other: _Basis) -> bool:
         """Whether the figures are those of another basis."""
@@ -71,7 +70,7 @@ class GroupGauges:
         self._lock = threading.Lock()
         self._cached: dict[str, _Cached] = {}
 
-    def read(self, state: ControlState) -> list[tuple[ManagedGroup, GroupFigures, MembersWanted]]:
+    def read(self, control: ControlFacts) -> list[tuple[GroupFacts, GroupFigures, MembersWanted]]:
         """Return each group with its figures and the members that it wants.
 
         Costs the partitions of the groups that have changed since the last call.
@@ -80,8 +79,8 @@ class GroupGauges:
         found = []
         with self._lock:
             former, self._cached = self._cached, {}
-            for group in state.groups.values():
-                entry = self._entry(group, state, former.get(group.name), now)
+            for group in control.groups.values():
+                entry = self._entry(group, control, former.get(group.name), now)
                 self._cached[group.name] = entry
                 found.append((group, entry.figures, entry.wanted))
         return found
@@ -91,26 +90,28 @@ class GroupGauges:
         with self._lock:
             self._cached = {}
 
-    def members_wanted(self, state: ControlState, name: str) -> int | None:
+    def members_wanted(self, control: ControlFacts, name: str) -> int | None:
         """Return the members that a group wants; None where there is no such group with lag."""
-        group = state.groups.get(name)
+        group = control.groups.get(name)
         if group is None:
             return None
         with self._lock:
-            entry = self._entry(group, state, self._cached.get(name), self._clock())
+            entry = self._entry(group, control, self._cached.get(name), self._clock())
             self._cached[name] = entry
         return entry.wanted.wanted if entry.figures.needed is not None else None
 
     def _entry(
-        self, group: ManagedGroup, state: ControlState, former: _Cached | None, now: float
+        self, group: GroupFacts, control: ControlFacts, former: _Cached | None, now: float
     ) -> _Cached:
         scaling = self._scaling_of(group.name)
-        basis = _basis(group, state)
+        basis = _basis(group, control)
         if former is not None and former.basis.same(basis):
             figures = former.figures
         else:
             last_speed = former.figures.speed if former else None
-            figures = figures_of(group, state, scaling, last_speed=last_speed, keep=self.partitions)
+            figures = figures_of(
+                group, control, scaling, last_speed=last_speed, keep=self.partitions
+            )
         wanted = former.wanted if former else MembersWanted()
         if figures.needed is not None:
             wanted = wanted.after(
@@ -119,20 +120,17 @@ class GroupGauges:
         return _Cached(basis, figures, wanted)
 
 
-def _basis(group: ManagedGroup, state: ControlState) -> _Basis:
+def _basis(group: GroupFacts, control: ControlFacts) -> _Basis:
     samples = group.samples
     return _Basis(
-        members=tuple(
-            (incarnation.instance, live.record.capacity, live.record.rack)
-            for incarnation, live in group.live.items()
-        ),
+        members=tuple((member.instance, member.capacity, member.rack) for member in group.live),
         values=(
             *samples.values(),
-            *(state.topics.get(name) for name in samples),
+            *(control.topics.get(name) for name in samples),
             group.ledger,
             group.plan,
             group.speeds,
-            state.brokers,
-            state.deleted_topics,
+            control.brokers,
+            control.deleted_topics,
         ),
     )

@@ -71,7 +71,7 @@ class ProxyContext:
     """`group.instance.id` of the proxy: the same in every daemon of an installation."""
     settings: ProxySettings
     layouts: Mapping[str, TopicRecord]
-    """The layouts of topics that the daemon knows, by name; others may change it meanwhile."""
+    """The layouts of topics that the daemon knows, by name."""
 
 
 class LedMember(NamedTuple):

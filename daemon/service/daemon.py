@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from levelwind.daemon.config.settings import Settings
     from levelwind.daemon.control.boundary.control_events import SettingsChanged
     from levelwind.daemon.control.controller import ControlState, Event
+    from levelwind.daemon.control.state.control_facts import ControlFacts
     from levelwind.daemon.kafka.lead_group import LeadGroup
     from levelwind.daemon.service.availability.pipeline_host import PipelineHost
     from levelwind.daemon.service.availability.readiness import Readiness
@@ -54,7 +55,7 @@ before the records that are still waiting."""
 class Daemon:
     """The main loop: takes events, leads or stands by, and hands events to the planner.
 
-    One thread calls every method but `leading_state` and `readiness`.
+    One thread calls every method but `leading_facts` and `readiness`.
     """
 
     def __init__(
@@ -116,22 +117,27 @@ class Daemon:
         """Monotonic seconds at which the daemon last showed that it can read its topics."""
         self._standing_by_logged = False
 
-    def leading_state(self) -> ControlState | None:
-        """Return the control's state, None while the daemon does not lead.
+    def leading_facts(self, patience: float = 0.0) -> ControlFacts | None:
+        """Return the facts about the control, None while the daemon does not lead; for any thread.
 
-        For any thread that only reads it: each group in it is a value.
+        Args:
+            patience: see `LatestFacts.get`.
         """
         term = self._term
-        return term.planner.state if term is not None and term.planner.leading else None
+        return None if term is None else term.planner.facts.get(patience)
 
-    def readiness(self) -> Readiness:
-        """Return the part of this daemon, and whether planning is frozen; for any thread."""
-        leadership, term, state = self._leadership, self._term, self.leading_state()
-        instance = self._first_state.instance
-        if state is None or term is None:
+    def readiness(self, patience: float = 0.0) -> Readiness:
+        """Return the part of this daemon, and whether planning is frozen; for any thread.
+
+        Args:
+            patience: see `LatestFacts.get`.
+        """
+        term, facts = self._term, self.leading_facts(patience)
+        leadership, instance = self._leadership, self._first_state.instance
+        if facts is None or term is None:
             return standby_readiness(leadership, instance)
         at = now_ms()
-        return leader_readiness(state, instance, term.vitals.reasons(boot_seconds(), at), at)
+        return leader_readiness(facts, instance, term.vitals.reasons(boot_seconds(), at), at)
 
     @property
     def highest_epoch(self) -> int:

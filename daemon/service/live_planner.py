@@ -26,6 +26,7 @@ from levelwind.daemon.decisions.encoding import parts
 from levelwind.daemon.errors import ClusterUnavailableError, FencedError
 from levelwind.daemon.kafka.publisher import UnpublishableError
 from levelwind.daemon.kafka.record_writer import outgoing
+from levelwind.daemon.service.availability.latest_facts import LatestFacts
 from levelwind.daemon.service.planning_pace import PlanningPace
 from levelwind.daemon.telemetry.log_events import level_of
 from levelwind.daemon.telemetry.logger import Logger
@@ -92,11 +93,13 @@ class Planner:
         self._on_published = on_published
         self._frozen = frozen
         self._leading = False
+        self.facts = LatestFacts()
+        """Facts about the state, for other threads."""
         self._pace = PlanningPace(TICK_SECONDS)
 
     @property
     def state(self) -> ControlState:
-        """The control's state; the next event changes its groups in place."""
+        """The control's state, of which other threads may read what a step replaces."""
         return self._state
 
     @property
@@ -128,6 +131,8 @@ class Planner:
         self._take_step(event)
         if self._state.backlog.computed > before:
             self._pace.planned(self._state.backlog.computed - before, time.monotonic() - begun)
+        if isinstance(event, Ticked | Recovered):
+            self.facts.offer(self._state)
 
     def _take_step(self, event: Event) -> None:
         clock = Clock(now=boot_seconds(), at=now_ms())

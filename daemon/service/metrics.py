@@ -1,9 +1,9 @@
 """Metrics for Prometheus: counters of the daemon, and gauges of the groups.
 
 Counters grow with events that are in the log as well. Gauges, a group's lag or an active trigger,
-are read from the control's state when Prometheus scrapes, without any request, so that the series
-of a group end with the group. Each group is a value, so that the server's thread reads it without a
-lock. Names and units follow Prometheus' rules: seconds, bytes, `_total` for counters.
+are measured when Prometheus scrapes, by facts that the control's thread takes for that, without any
+request: so the series of a group end with the group. Names and units follow Prometheus' rules:
+seconds, bytes, `_total` for counters.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from levelwind.daemon.config.listen import cannot_listen, listen_address, shown_
 from levelwind.daemon.gauges.group_families import families
 from levelwind.daemon.gauges.group_gauges import GroupGauges
 from levelwind.daemon.service.availability.freeze_metrics import FreezeCollector
+from levelwind.daemon.service.availability.latest_facts import PATIENCE_SECONDS
 from levelwind.daemon.telemetry.pipeline_metrics import BUCKETS_SECONDS, PipelineMetrics
 from levelwind.daemon.telemetry.unwritten_records import UnwrittenRecords
 
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
     from prometheus_client.core import Metric
 
-    from levelwind.daemon.control.controller import ControlState
+    from levelwind.daemon.control.state.control_facts import ControlFacts
     from levelwind.daemon.polling.commit_poller import PollFigures
     from levelwind.daemon.service.availability.readiness import Readiness
 
@@ -70,12 +71,12 @@ class Metrics:
         # The creation time of a counter interests nobody, and would double the number of series.
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = CollectorRegistry()
-        self._state: Callable[[], ControlState | None] | None = None
+        self._facts: Callable[[float], ControlFacts | None] = lambda _: None
         self._proxy_standings: dict[str, str] = {}
-        self._readiness: Callable[[], Readiness | None] = lambda: None
+        self._readiness: Callable[[float], Readiness | None] = lambda _: None
         ProcessCollector(registry=self.registry)
         self._gauges = gauges or GroupGauges()
-        self.registry.register(_Groups(self._leading, now, self._gauges, cluster))
+        self.registry.register(_Groups(self._new_facts, now, self._gauges, cluster))
         self.registry.register(_Proxied(self._proxy_standings))
         self.unwritten = UnwrittenRecords()
         self.registry.register(_Unwritten(self.unwritten))
@@ -88,27 +89,33 @@ class Metrics:
 
     def show(
         self,
-        state: Callable[[], ControlState | None],
-        readiness: Callable[[], Readiness | None] = lambda: None,
+        facts: Callable[[float], ControlFacts | None],
+        readiness: Callable[[float], Readiness | None] = lambda _: None,
     ) -> None:
-        """Export the groups of a state, which is None while the daemon does not lead."""
-        self._state = state
+        """Export the groups that facts tell of.
+
+        Args:
+            facts: returns the facts, and waits for new ones for so many seconds at most; None while
+                the daemon does not lead.
+            readiness: returns the daemon's readiness, likewise.
+        """
+        self._facts = facts
         self._readiness = readiness
 
     def readiness(self) -> Readiness | None:
         """Return the daemon's readiness; None before there is a daemon."""
-        return self._readiness()
+        return self._readiness(0.0)
 
     def members_wanted(self, group: str) -> int | None:
         """Return the members that a group wants; None without such a group, or while not leading.
 
         May be called from any thread.
         """
-        state = self._leading()
-        return None if state is None else self._gauges.members_wanted(state, group)
+        facts = self._facts(0.0)
+        return None if facts is None else self._gauges.members_wanted(facts, group)
 
-    def _leading(self) -> ControlState | None:
-        return self._state() if self._state else None
+    def _new_facts(self) -> ControlFacts | None:
+        return self._facts(PATIENCE_SECONDS)
 
     def _add_control_metrics(self) -> None:
         self._ticks = self._histogram(
@@ -193,31 +200,31 @@ class Metrics:
 
 
 class _Groups(Collector):
-    """Reads the control's state at each scrape."""
+    """Measures the groups at each scrape."""
 
     def __init__(
         self,
-        state: Callable[[], ControlState | None],
+        facts: Callable[[], ControlFacts | None],
         now: Callable[[], float],
         gauges: GroupGauges,
         cluster: str,
     ) -> None:
-        self._state = state
+        self._facts = facts
         self._now = now
         self._gauges = gauges
         self._cluster = cluster
 
     def collect(self) -> Iterator[Metric]:
-        state = self._state()
+        facts = self._facts()
         leading = GaugeMetricFamily(
             "levelwind_leading", "1 while this daemon is the planner, else 0."
         )
-        leading.add_metric([], float(state is not None))
+        leading.add_metric([], float(facts is not None))
         yield leading
-        if state is None:
+        if facts is None:
             self._gauges.forget()
         else:
-            yield from families(state, self._now(), self._gauges, cluster=self._cluster)
+            yield from families(facts, self._now(), self._gauges, cluster=self._cluster)
 
 
 class _Unwritten(Collector):

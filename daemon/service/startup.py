@@ -226,7 +226,7 @@ def _start(
         changed_settings=reload.take,
     )
     on_exit.callback(daemon.close)
-    metrics.show(daemon.leading_state, daemon.readiness)
+    metrics.show(daemon.leading_facts, daemon.readiness)
     http.show(daemon.readiness, lambda: reload.settings)
     return daemon
 

@@ -11,6 +11,7 @@ from levelwind.daemon.api.views.group_documents import group_document
 from levelwind.daemon.api.wire_models import GroupDocument
 from levelwind.daemon.control.gain.demand import group_demand, surely_moderate
 from levelwind.daemon.control.settings import ScalingSettings
+from levelwind.daemon.control.state.control_facts import facts_about
 from levelwind.daemon.gauges.group_figures import figures_of
 from levelwind.daemon.inspection.group_rows import group_json
 from levelwind.daemon.inspection.group_view import GroupViews
@@ -75,10 +76,11 @@ def test_arrivals_and_partitions_of_a_topic_that_was_left_ask_for_no_members():
     play.start(topic("t", ((), ())), topic("u", ((), ())), read(10, 10), left(500, 500))
     play.wait(2)
     scaling = ScalingSettings(member_speed=20.0, max_members=100)
-    found = figures_of(play.state.groups["g"], play.state, scaling)
+    facts = facts_about(play.state)
+    found = figures_of(facts.groups["g"], facts, scaling)
     assert (found.needed, found.lag.total, found.unclaimed) == (1, 20, 2)
     slow = ScalingSettings(member_speed=1.0, max_members=100)
-    assert figures_of(play.state.groups["g"], play.state, slow).needed == 2, "its partitions"
+    assert figures_of(facts.groups["g"], facts, slow).needed == 2, "its partitions"
     assert [topic.lag for topic in found.topics] == [20, 0]
 
 

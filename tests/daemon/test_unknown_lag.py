@@ -17,6 +17,7 @@ from levelwind.daemon.api.wire_models import GroupDocument
 from levelwind.daemon.control.gain.scaling import members_needed
 from levelwind.daemon.control.planning import build_problem
 from levelwind.daemon.control.settings import ScalingSettings
+from levelwind.daemon.control.state.control_facts import facts_about
 from levelwind.daemon.gauges.group_families import families
 from levelwind.daemon.gauges.group_gauges import GroupGauges
 from levelwind.daemon.inspection.group_rows import group_json
@@ -136,7 +137,7 @@ def test_what_is_not_known_has_no_series_and_its_sums_are_marked(found, by_parti
     play.receive("lag", sample(kinds, behind))
     series = {
         (each.name, each.labels.get("partition", "")): each.value
-        for family in families(play.state, 60.0, GroupGauges(partitions=by_partition))
+        for family in families(facts_about(play.state), 60.0, GroupGauges(partitions=by_partition))
         for each in family.samples
         if each.labels.get("group", "g") == "g"
     }

@@ -6,15 +6,15 @@ import subprocess
 import time
 from itertools import chain
 from pathlib import Path
-from types import SimpleNamespace
 
 import jsonschema
 import pytest
 
 from levelwind.daemon.api.wire_models import GroupDocument
-from levelwind.daemon.control.state.plan_backlog import PlanBacklog
+from levelwind.daemon.control.state.control_facts import facts_about
 from levelwind.daemon.gauges.group_families import families
 from levelwind.daemon.service.metrics import Metrics
+from levelwind_testing.control.play import Play
 from levelwind_testing.promtool import promtool
 
 MONITORING = Path(__file__).parents[2] / "deploy" / "monitoring"
@@ -102,9 +102,11 @@ SCHEMA = {
 def exported():
     """The names of all metrics of the daemon, without the suffixes of their samples."""
     metrics = Metrics("0", now=time.time)
-    metrics.show(lambda: None)
-    state = SimpleNamespace(groups={}, backlog=PlanBacklog())
-    found = chain(metrics.registry.collect(), families(state, 0.0))
+    metrics.show(lambda _: None)
+    play = Play()
+    play.start()
+    facts = facts_about(play.state)
+    found = chain(metrics.registry.collect(), families(facts, 0.0))
     return {family.name for family in found}
 
 

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import fields, is_dataclass
 from itertools import chain
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, NamedTuple, get_args, get_type_hints
 
 import click
@@ -19,9 +18,10 @@ from prometheus_client.core import Metric
 
 from levelwind.daemon.cli.main import main
 from levelwind.daemon.config.settings import Settings, load
-from levelwind.daemon.control.state.plan_backlog import PlanBacklog
+from levelwind.daemon.control.state.control_facts import facts_about
 from levelwind.daemon.service.metrics import Metrics, families
 from levelwind.daemon.telemetry.log_events import EVENTS
+from levelwind_testing.control.play import Play
 from levelwind_testing.source_tree import NAME, ROOT, package_folders
 
 README = ROOT / "README.md"
@@ -170,8 +170,10 @@ def exported_metrics() -> set[str]:
         return family.name + suffix
 
     metrics = Metrics("0", now=time.time)
-    state = SimpleNamespace(groups={}, topics={}, backlog=PlanBacklog())
-    exported = chain(metrics.registry.collect(), families(state, 0.0))
+    play = Play()
+    play.start()
+    facts = facts_about(play.state)
+    exported = chain(metrics.registry.collect(), families(facts, 0.0))
     return {name(family) for family in exported if family.name.startswith("levelwind")}
 
 

@@ -14,6 +14,7 @@ import pytest
 
 from levelwind.assignors.protocol.records import Rejection, Tombstone, decode, encode, encode_key
 from levelwind.daemon.control.controller import RecordReceived
+from levelwind.daemon.control.state.control_facts import facts_about
 from levelwind.daemon.service.metrics import families
 from levelwind_testing.control.play import Play
 from levelwind_testing.drawn_seeds import drawn_seed
@@ -117,7 +118,7 @@ def follow(play, draw, count):
             play.wait(1)
         if number % RESTARTED_EVERY == RESTARTED_EVERY - 1:
             play.restart()
-            list(families(play.state, play.now))
+            list(families(facts_about(play.state), play.now))
     return read
 
 

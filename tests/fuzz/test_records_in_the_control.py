@@ -24,6 +24,7 @@ from levelwind.assignors.protocol.records import (
     encode,
 )
 from levelwind.assignors.protocol.unread_lag import left_unread
+from levelwind.daemon.control.state.control_facts import facts_about
 from levelwind.daemon.service.metrics import families
 from levelwind_testing.control.play import Play
 from levelwind_testing.drawn_seeds import drawn_seed
@@ -205,7 +206,7 @@ def test_what_is_taken_can_be_planned_with(strategy, count):
             assert not play.logged("plan.failed"), (kind, key, value, kept[-3:])
         play.wait(70)
         assert not play.logged("plan.failed"), kept
-        list(families(play.state, play.now))
+        list(families(facts_about(play.state), play.now))
         play.restart()
         play.wait(70)
         assert not play.logged("plan.failed"), kept

@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 def cluster_changed(
     state: ControlState, record: BrokerRecord | TopicRecord | Tombstone, clock: Clock
 ) -> ControlState:
-    """Take in a broker, a topic's layout, or the end of a topic."""
+    """Take in a broker, a topic's layout, or the end of a topic.
+
+    The layouts are changed in place: a step that changes any begins with a copy of them.
+    """
     if isinstance(record, BrokerRecord):
         return replace(state, brokers={**state.brokers, record.broker: record})
     if isinstance(record, TopicRecord):

@@ -1,7 +1,7 @@
 """State of the control: everything that it knows. Pure.
 
-Most of it is replaced by a step. The table of groups and the layouts of topics are changed in
-place, group by group and topic by topic: they may be large, and most steps concern few of them.
+Most of it is replaced by a step. The table of groups is changed in place, group by group: it may be
+large, and most steps concern few of them. Other threads go by `control_facts`.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class Postponement(NamedTuple):
 class ControlState:
     """Everything the control knows.
 
-    Only the state that the last step returned may be used: a step changes `topics`, `groups` and
-    `backlog` in place. `Recovered` makes them anew.
+    Only the state that the last step returned may be used, and by the control's thread alone: a
+    step changes `groups`, `backlog` and `patterns` in place. `Recovered` makes them anew.
     """
 
     instance: str
@@ -63,7 +63,8 @@ class ControlState:
     announced_at: float = 0.0
     """Boot seconds at which this planner last published its own record."""
     topics: dict[str, TopicRecord] = field(default_factory=dict)
-    """The layouts of the topics that are known, by name."""
+    """The layouts of the topics that are known, by name; a step that changes one makes the table
+    anew."""
     brokers: Mapping[int, BrokerRecord] = field(default_factory=dict)
     """The brokers that are known, by id; metrics alone depend on them."""
     deleted_topics: frozenset[str] = frozenset()

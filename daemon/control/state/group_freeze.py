@@ -9,29 +9,25 @@ from levelwind.daemon.control.freeze.freeze_reason import FreezeReason
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from levelwind.daemon.control.state.control_state import ControlState
+    from levelwind.daemon.control.state.control_facts import ControlFacts, GroupFacts
 
 
-def group_reasons(state: ControlState, group: str, at: int) -> Mapping[FreezeReason, str]:
+def group_reasons(group: GroupFacts, control: ControlFacts, at: int) -> Mapping[FreezeReason, str]:
     """Return the reasons of its own for which a group is frozen, each with a text for people.
 
     Args:
-        state: the state of the control; any thread may ask.
-        group: the group's name.
+        group: the group.
+        control: the control that it is of.
         at: the wall clock, in milliseconds since the epoch.
     """
-    found = state.groups.get(group)
-    if found is None:
-        return {}
     reasons: dict[FreezeReason, str] = {}
-    if found.frozen:
-        count = len(found.silent_together)
-        reasons[FreezeReason.MEMBERS] = f"{count} members fell silent together"
-    limit = state.settings.lag_max_age
+    if group.silent:
+        reasons[FreezeReason.MEMBERS] = f"{group.silent} members fell silent together"
+    limit = control.lag_max_age
     ages = {
         topic: round((at - sample.at) / 1000)
-        for topic, sample in found.samples.items()
-        if topic in state.topics and found.plan is not None
+        for topic, sample in group.samples.items()
+        if topic in control.topics and group.plan is not None
     }
     if old := {topic: age for topic, age in ages.items() if age > limit}:
         topic = max(old, key=lambda name: old[name])

@@ -49,7 +49,7 @@ class _Row:
 class GroupTable(Mapping[str, "ManagedGroup"]):
     """The managed groups by name, in the order of their entry.
 
-    The control's thread alone changes the table. Other threads may read it: each group is a value.
+    It is for the control's thread alone.
     """
 
     def __init__(self) -> None:
@@ -69,7 +69,7 @@ class GroupTable(Mapping[str, "ManagedGroup"]):
         return self._rows[name].group
 
     def __iter__(self) -> Iterator[str]:
-        return iter(list(self._rows))
+        return iter(self._rows)
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -81,7 +81,7 @@ class GroupTable(Mapping[str, "ManagedGroup"]):
 
     def values(self) -> list[ManagedGroup]:  # type: ignore[override]
         """Return the groups that the table has at this moment."""
-        return [row.group for row in list(self._rows.values())]
+        return [row.group for row in self._rows.values()]
 
     # Changes.
 

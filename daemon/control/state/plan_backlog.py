@@ -84,7 +84,7 @@ class Waiting:
 
 
 class PlanBacklog:
-    """The groups that wait for a plan. The control's thread alone changes it."""
+    """The groups that wait for a plan, for the control's thread alone."""
 
     def __init__(self) -> None:
         self.waiting: dict[str, Waiting] = {}
@@ -114,10 +114,10 @@ class PlanBacklog:
         """Note that a group waits no more."""
         self.waiting.pop(name, None)
 
-    def longest_wait(self, at: float) -> float:
-        """Return the seconds for which a group has waited; `at` is in seconds since the epoch."""
-        waiting = list(self.waiting.values())
-        return max((at - entry.since_at / 1000 for entry in waiting), default=0.0)
+    @property
+    def since_at(self) -> int | None:
+        """Time since which a group waits, milliseconds since the epoch; None while none does."""
+        return min((entry.since_at for entry in self.waiting.values()), default=None)
 
     def by_need(self, context: ControlContext, groups: dict[str, ManagedGroup]) -> Iterator[str]:
         """Yield the groups that wait, in the order in which they are served.

@@ -21,11 +21,14 @@ class HttpServing(Protocol):
     def on_replaced(self) -> None:
         """Note that the topics are others from now on."""
 
-    def show(self, readiness: Callable[[], Readiness], settings: Callable[[], Settings]) -> None:
+    def show(
+        self, readiness: Callable[[float], Readiness], settings: Callable[[], Settings]
+    ) -> None:
         """Show the daemon that runs from now on.
 
         Args:
-            readiness: returns its readiness; called from any thread.
+            readiness: returns its readiness, and waits for what is new for so many seconds at
+                most; called from any thread.
             settings: returns the settings in force; called from any thread.
         """
 
@@ -42,7 +45,9 @@ class NotServing:
     def on_replaced(self) -> None:
         """Do nothing."""
 
-    def show(self, readiness: Callable[[], Readiness], settings: Callable[[], Settings]) -> None:
+    def show(
+        self, readiness: Callable[[float], Readiness], settings: Callable[[], Settings]
+    ) -> None:
         """Show nothing."""
 
     def close(self) -> None:

@@ -12,8 +12,8 @@ from levelwind.daemon.service.leadership import LeadPhase
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from levelwind.daemon.control.controller import ControlState
     from levelwind.daemon.control.freeze.freeze_reason import FreezeReason
+    from levelwind.daemon.control.state.control_facts import ControlFacts
     from levelwind.daemon.service.leadership import Leadership
 
 Role: TypeAlias = Literal["starting", "standby", "leader"]
@@ -74,23 +74,23 @@ def standby_readiness(leadership: Leadership, instance: str) -> Readiness:
 
 
 def leader_readiness(
-    state: ControlState, instance: str, frozen: Mapping[FreezeReason, str], at: int
+    control: ControlFacts, instance: str, frozen: Mapping[FreezeReason, str], at: int
 ) -> Readiness:
     """Return the readiness of the daemon that leads.
 
     Args:
-        state: the control's state.
+        control: the facts about the control.
         instance: the name of the daemon.
         frozen: why planning is frozen for all groups.
         at: now, in milliseconds since the epoch.
     """
-    groups = {name: group_reasons(state, name, at) for name in list(state.groups)}
+    groups = {name: group_reasons(group, control, at) for name, group in control.groups.items()}
     return Readiness(
         role="leader",
         caught_up=True,
         instance=instance,
         leader=instance,
-        planner_epoch=state.planner_epoch,
+        planner_epoch=control.planner_epoch,
         frozen={reason.value: why for reason, why in frozen.items()},
         frozen_groups={
             name: {reason.value: why for reason, why in reasons.items()}

@@ -10,6 +10,7 @@ from levelwind.assignors.protocol import partition_ranges as ranges
 from levelwind.assignors.protocol.records import Tombstone
 from levelwind.daemon.control.settings import CooldownSettings
 from levelwind.daemon.control.snapshot import current_lags, group_lag, known_speeds
+from levelwind.daemon.control.state.control_facts import facts_about
 from levelwind.daemon.inspection.group_view import GroupViews
 from levelwind.daemon.service.metrics import Metrics
 from levelwind_testing.control.play import SETTINGS, Play
@@ -20,7 +21,7 @@ NEW_ID = "B" * 22
 
 def skew_in_metrics(play):
     metrics = Metrics("1", now=lambda: 12.0)
-    metrics.show(lambda: play.state)
+    metrics.show(lambda _: facts_about(play.state))
     text = generate_latest(metrics.registry).decode()
     samples = [s for f in text_string_to_metric_families(text) for s in f.samples]
     return next(s.value for s in samples if s.name == "levelwind_group_skew_ratio")

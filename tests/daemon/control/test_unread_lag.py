@@ -1,16 +1,11 @@
 """Samples of lag that are left unread until a decision needs them."""
 
-from levelwind.assignors.protocol.records import Tombstone, encode
-from levelwind.assignors.protocol.unread_lag import left_unread
+from levelwind.assignors.protocol.records import Tombstone
 from levelwind.daemon.control.context import Clock
-from levelwind.daemon.control.group_records import newest_lags
+from levelwind.daemon.control.state.control_facts import facts_about
 from levelwind.daemon.control.state.plan_backlog import need_of
 from levelwind_testing.control.play import Play
-from levelwind_testing.records import lag, member, request, topic
-
-
-def unread(record, damage=(b"", b"")):
-    return left_unread(record.group, record.topic, encode(record)[1].replace(*damage))
+from levelwind_testing.records import lag, member, request, topic, unread
 
 
 def planned():
@@ -35,7 +30,7 @@ def test_a_sample_stays_unread_until_a_decision_and_the_newest_one_counts():
         play._read("lag", unread(lag(behind, 0, 0, 0, at=at + behind)))
     group = group_of(play)
     assert group.lags["t"].lag == (1, 2, 3, 4)
-    assert newest_lags(group)["t"].lag == (6, 0, 0, 0)
+    assert facts_about(play.state).groups["g"].lags()["t"].lag == (6, 0, 0, 0)
     play.receive("control", request())
     play.wait(1)
     group = group_of(play)
@@ -51,7 +46,7 @@ def test_a_look_at_moderate_demand_leaves_a_sample_unread():
     play.wait(6)
     group = group_of(play)
     assert group.lags["t"].lag == (1, 2, 3, 4)
-    assert newest_lags(group)["t"].lag == (9, 0, 0, 0)
+    assert facts_about(play.state).groups["g"].lags()["t"].lag == (9, 0, 0, 0)
     assert group.demand.sampled_at == group.lag_at == at
 
 

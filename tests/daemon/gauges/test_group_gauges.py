@@ -4,6 +4,7 @@ import pytest
 
 from levelwind.assignors.protocol.records import Tombstone
 from levelwind.daemon.control.settings import ScalingSettings
+from levelwind.daemon.control.state.control_facts import facts_about
 from levelwind.daemon.gauges.group_families import families
 from levelwind.daemon.gauges.group_gauges import GroupGauges
 from levelwind_testing.control.two_members import two_members
@@ -32,13 +33,13 @@ def samples(play, gauges, cluster="prod"):
     """Every sample by its name and labels."""
     return {
         (sample.name, *(f"{k}={v}" for k, v in sorted(sample.labels.items()))): sample.value
-        for family in families(play.state, 12.0, gauges, cluster=cluster)
+        for family in families(facts_about(play.state), 12.0, gauges, cluster=cluster)
         for sample in family.samples
     }
 
 
 def figures(play, gauges):
-    ((_, found, _),) = gauges.read(play.state)
+    ((_, found, _),) = gauges.read(facts_about(play.state))
     return found
 
 
@@ -112,19 +113,19 @@ def test_members_wanted_follow_the_settings_of_the_group_and_wait_before_they_fa
     settings = {"g": ScalingSettings(member_speed=10.0, scale_down_after=30.0, drain_within=10.0)}
     gauges = GroupGauges(settings.__getitem__, clock=clock)
     assert figures(play, gauges).needed == 4  # 1,000 records in 10 s, 10/s each: no more partitions
-    assert gauges.members_wanted(play.state, "g") == 4
+    assert gauges.members_wanted(facts_about(play.state), "g") == 4
     play.receive("lag", lag(0, 0, 0, 1, at=3_000))
     clock.now = 10.0
-    assert gauges.members_wanted(play.state, "g") == 4
+    assert gauges.members_wanted(facts_about(play.state), "g") == 4
     clock.now = 45.0
-    assert gauges.members_wanted(play.state, "g") == 1
-    assert gauges.members_wanted(play.state, "no such group") is None
+    assert gauges.members_wanted(facts_about(play.state), "g") == 1
+    assert gauges.members_wanted(facts_about(play.state), "no such group") is None
 
 
 def test_a_daemon_that_leads_again_begins_with_the_members_that_a_group_has(play):
     clock = Time()
     gauges = GroupGauges(lambda _: ScalingSettings(member_speed=1e9), clock=clock)
-    gauges.read(play.state)
+    gauges.read(facts_about(play.state))
     clock.now = 1000.0
     gauges.forget()
-    assert gauges.members_wanted(play.state, "g") == 2
+    assert gauges.members_wanted(facts_about(play.state), "g") == 2

@@ -35,7 +35,9 @@ class ScriptedTerm:
 
     def __init__(self, state, done):
         self.done = done
-        self.planner = SimpleNamespace(state=state, leading=False, handle=self._handle)
+        self.facts = None
+        facts = SimpleNamespace(get=lambda _: self.facts)
+        self.planner = SimpleNamespace(state=state, leading=False, handle=self._handle, facts=facts)
         self.fenced = False
         self.written = {}
 
@@ -68,6 +70,7 @@ class ScriptedTerm:
             self.planner.leading = True
             epoch = self.planner.state.planner_epoch + 1
             self.planner.state = SimpleNamespace(planner_epoch=epoch)
+            self.facts = self.planner.state
         self.done.append(event)
 
 
@@ -203,11 +206,11 @@ def test_the_only_daemon_leads_as_soon_as_it_has_read_its_topics(parts):
     assert parts.term_done[:2] == ["begin", "recover"]
     assert parts.host.looks[-1] == {"leading": True, "stopped": None}
     assert parts.events == ["daemon.taking_over"]
-    assert parts.daemon.leading_state() is None
+    assert parts.daemon.leading_facts() is None
     parts.done.clear()
     parts.run(Recovered(records=()), MARK)
     assert parts.term_done[:4] == [Recovered(records=()), "canaries", "proxy", MARK]
-    assert parts.daemon.leading_state() is parts.terms[0].planner.state
+    assert parts.daemon.leading_facts() is parts.terms[0].planner.state
 
 
 def test_a_daemon_stands_by_while_another_leads_and_asks_how_far_it_has_read(parts, monkeypatch):
@@ -239,7 +242,7 @@ def test_a_leader_that_loses_the_lead_alone_goes_on(parts):
     parts.run(TopicsRead())
     parts.run(Recovered(records=()))
     parts.run(LeadChanged(owns=False))
-    assert parts.daemon.leading_state() is not None
+    assert parts.daemon.leading_facts() is not None
     parts.run(LeadChanged(owns=True))
     assert len(parts.terms) == 1
 
@@ -253,7 +256,7 @@ def test_a_fenced_daemon_ends_its_term_and_stands_by(parts):
     assert "end" in parts.done
     assert "farewell" not in parts.done
     assert parts.events[-2:] == ["daemon.deposed", "daemon.standing_by"]
-    assert parts.daemon.leading_state() is None
+    assert parts.daemon.leading_facts() is None
     assert len(parts.terms) == 1  # it knows no other daemon, and waits all the same
 
 
@@ -273,7 +276,7 @@ def test_a_daemon_leads_again_once_its_successor_has_stopped(parts):
     assert len(parts.terms) == 2
     assert parts.terms[1].planner.state.planner_epoch == 9
     parts.run(Recovered(records=()))
-    assert parts.daemon.leading_state() is not None
+    assert parts.daemon.leading_facts() is not None
 
 
 def test_the_canaries_follow_the_planner_into_a_higher_epoch(parts):
@@ -357,7 +360,7 @@ def test_a_standby_joins_the_group_anew_where_nobody_is_given_the_lead(parts):
 
 def test_a_daemon_that_takes_over_and_cannot_read_gives_the_lead_up(parts):
     parts.run(TopicsRead())
-    assert parts.daemon.leading_state() is None
+    assert parts.daemon.leading_facts() is None
     parts.daemon.tick(time.monotonic() + 16)
     assert "left" in parts.done
     assert parts.events[-3:] == ["daemon.deposed", "daemon.standing_by", "daemon.lead_given_up"]
@@ -425,7 +428,7 @@ def test_a_leader_that_does_not_read_its_own_canaries_hands_over(parts):
         term.written = {0: float(second), 1: float(second)}
         parts.daemon.tick(second)
         parts.daemon.handle(MembersRead(partition=1, asked_at=float(second)))
-    assert parts.daemon.leading_state() is not None
+    assert parts.daemon.leading_facts() is not None
     term.written = {0: 15.0, 1: 15.0}
     parts.daemon.tick(15)
     assert parts.done[-2:] == ["farewell", "left"]  # another takes over at once
@@ -435,5 +438,5 @@ def test_a_leader_that_does_not_read_its_own_canaries_hands_over(parts):
         "daemon.standing_by",
         "daemon.lead_given_up",
     ]
-    assert parts.daemon.leading_state() is None
+    assert parts.daemon.leading_facts() is None
     assert parts.logged[-4][1] == {"partition": 0, "seconds": 15.0}

@@ -10,6 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from levelwind.assignors.protocol import partition_ranges as ranges
 from levelwind.assignors.protocol.records import Tombstone
 from levelwind.daemon.control.context import LogEvent
+from levelwind.daemon.control.state.control_facts import facts_about
 from levelwind.daemon.errors import ConfigurationError
 from levelwind.daemon.service.metrics import Metrics, serve
 from levelwind_testing.control.play import Play
@@ -61,7 +62,7 @@ def test_a_groups_lag_share_and_skew_are_those_of_its_state(metrics, play):
     owned = ranges.parse(play.owned()["a"])
     play.receive("lag", lag(*(300 if number in owned else 100 for number in range(4)), at=2_000))
     play.receive("triggers", skew_trigger())
-    metrics.show(lambda: play.state)
+    metrics.show(lambda _: facts_about(play.state))
     found = scrape(metrics)
     assert found["levelwind_leading",] == 1
     assert found["levelwind_group_lag_records", "g"] == 800
@@ -83,7 +84,7 @@ def test_figures_of_a_published_group_are_those_of_the_members_that_lag_names(me
     )
     play.start(topic(racks=(("east",), ("west",), ("west",), ("west",))), measured)
     play.wait(2)
-    metrics.show(lambda: play.state)
+    metrics.show(lambda _: facts_about(play.state))
     found = scrape(metrics)
     assert found["levelwind_group_members", "g"] == 2
     assert found["levelwind_group_largest_member_share_ratio", "g"] == 0.75
@@ -94,7 +95,7 @@ def test_figures_of_a_published_group_are_those_of_the_members_that_lag_names(me
 def test_what_goes_away_takes_its_series_along(metrics, play):
     play.receive("lag", lag(1, 1, 1, 1))
     play.receive("triggers", skew_trigger())
-    metrics.show(lambda: play.state)
+    metrics.show(lambda _: facts_about(play.state))
     assert ("levelwind_trigger_active", "g", "skew") in scrape(metrics)
     play.receive("triggers", Tombstone(("skew", "g")))
     play.receive("lag", Tombstone(("lag", "g", "t")))

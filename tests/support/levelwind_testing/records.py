@@ -16,7 +16,9 @@ from levelwind.assignors.protocol.records import (
     SkewEvidence,
     TopicRecord,
     TriggerRecord,
+    encode,
 )
+from levelwind.assignors.protocol.unread_lag import left_unread
 
 TOPIC_ID = "A" * 22
 """The id of every topic that a test does not recreate."""
@@ -81,6 +83,11 @@ def lag(*behind, group="g", topic="t", at=2000, ends=None, racks=None, topic_id=
         source={},
         **more,
     )
+
+
+def unread(record, damage=(b"", b"")):
+    """A sample as the daemon takes it in, with a part of its bytes replaced by another."""
+    return left_unread(record.group, record.topic, encode(record)[1].replace(*damage))
 
 
 def lag_of_owners(held, *behind, **fields):

@@ -4,6 +4,7 @@ import pytest
 
 from levelwind.daemon.control.freeze.freeze_reason import FreezeReason
 from levelwind.daemon.control.settings import PlanSettings
+from levelwind.daemon.control.state.control_facts import facts_about
 from levelwind.daemon.control.state.group_freeze import group_reasons
 from levelwind_testing.control.play import SETTINGS, TIMERS, Play
 from levelwind_testing.records import lag, member, request, skew_trigger, topic
@@ -24,7 +25,9 @@ def settled(*instances, **options):
 
 def freeze_of(play):
     """The reasons for which the group is frozen: those of all groups, and its own."""
-    return {**play.state.freeze.reasons, **group_reasons(play.state, "g", round(play.now * 1000))}
+    facts = facts_about(play.state)
+    own = group_reasons(facts.groups["g"], facts, round(play.now * 1000))
+    return {**play.state.freeze.reasons, **own}
 
 
 @pytest.mark.parametrize("reason", [r for r in FreezeReason if r is not FreezeReason.MEMBERS])

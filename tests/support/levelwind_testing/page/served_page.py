@@ -46,7 +46,7 @@ class ServedPage:
         self.decisions = GivenDecisions()
         self.server = HttpServer(self.settings, self.metrics, self.decisions)
         self.readiness = LEADER
-        self.server.show(lambda: self.readiness, lambda: self.settings)
+        self.server.show(lambda _: self.readiness, lambda: self.settings)
         self.feed(installation.first())
 
     @property

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from itertools import chain
-from types import SimpleNamespace
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Literal, get_args, get_origin, get_type_hints
 
 from levelwind.assignors.handover.timers import Timers
 from levelwind.assignors.protocol import transactional_ids
@@ -17,11 +16,12 @@ from levelwind.assignors.registry import OPTIONS, STRATEGIES
 from levelwind.daemon.access import role_rights
 from levelwind.daemon.cli.access import ROLES
 from levelwind.daemon.config.settings import Settings
-from levelwind.daemon.control.state.plan_backlog import PlanBacklog
+from levelwind.daemon.control.state.control_facts import facts_about
 from levelwind.daemon.gauges.group_gauges import GroupGauges
 from levelwind.daemon.kafka.publisher import Publisher
 from levelwind.daemon.service.metrics import Metrics, families
 from levelwind.daemon.telemetry.log_events import VOCABULARY
+from levelwind_testing.control.play import Play
 from levelwind_testing.source_tree import source_files, syntax_tree
 
 EVENT = re.compile(r"^member\.[a-z_]+$")
@@ -34,11 +34,13 @@ AWKWARD_NAMES = (("billing", "worker-1"), ("a/b", "c"), ("a", "b/c"), ("50%", "Ã
 def metrics() -> Iterator[str]:
     """Yield each metric with its type, and each of its labels."""
     registry = Metrics("0", now=time.time).registry
-    state: Any = SimpleNamespace(groups={}, topics={}, backlog=PlanBacklog())
+    play = Play()
+    play.start()
+    facts = facts_about(play.state)
     for family in chain(
         registry._collector_to_names,
         registry.collect(),
-        *(families(state, 0.0, GroupGauges(partitions=each)) for each in (False, True)),
+        *(families(facts, 0.0, GroupGauges(partitions=each)) for each in (False, True)),
     ):
         name = getattr(family, "name", None) or getattr(family, "_name", "")
         if name.startswith(OWN_METRICS) and hasattr(family, "_labelnames"):
