@@ -24,7 +24,6 @@ from levelwind.daemon.api.order_models import (
     SettingList,
 )
 from levelwind.daemon.api.views.decision_log import MOST_DECISIONS, DecisionLog
-from levelwind.daemon.api.views.group_documents import json_safe
 from levelwind.daemon.api.wire_models import ErrorDocument
 from levelwind.daemon.config.shown import flattened, masked_setting
 from levelwind.daemon.decisions.reading import find_decision
@@ -33,6 +32,7 @@ from levelwind.daemon.levers.acting import act
 from levelwind.daemon.levers.differences import moves_between
 from levelwind.daemon.levers.orders import Operator, OperatorOrder, parse_target
 from levelwind.daemon.levers.preview import levers_in_force, override
+from levelwind.daemon.shown_groups.group_documents import json_safe
 
 Latest = Annotated[int, Query(ge=1, le=MOST_DECISIONS)]
 Before = Annotated[int | None, Query(ge=0, description="Milliseconds since the epoch.")]

@@ -10,7 +10,6 @@ from levelwind.daemon.api.api_context import ApiContext
 from levelwind.daemon.api.event_stream import EventStreams
 from levelwind.daemon.api.views.cluster_documents import cluster_document, pipeline_document
 from levelwind.daemon.api.views.encoded_documents import EncodedDocuments
-from levelwind.daemon.api.views.group_documents import group_document
 from levelwind.daemon.api.views.lag_history import POINTS
 from levelwind.daemon.api.wire_models import (
     ClusterDocument,
@@ -22,9 +21,10 @@ from levelwind.daemon.api.wire_models import (
     PipelineDocument,
     StatusDocument,
 )
-from levelwind.daemon.inspection.group_view import GroupView
-from levelwind.daemon.inspection.offset_rows import offset_rows
 from levelwind.daemon.service.availability.latest_facts import PATIENCE_SECONDS
+from levelwind.daemon.shown_groups.group_documents import group_document
+from levelwind.daemon.shown_groups.group_view import GroupView
+from levelwind.daemon.shown_groups.offset_rows import offset_rows
 
 GroupOrder = Literal["group", "lag", "drain_seconds", "skew", "members", "partitions", "planned_at"]
 Points = Annotated[int, Query(ge=1, le=POINTS, description="How many of the last points.")]

@@ -32,9 +32,9 @@ from levelwind.daemon.demo.narrator import Narrator
 from levelwind.daemon.demo.panes import Pane, member_lags, p99_delay
 from levelwind.daemon.demo.workload import RACKS, OrderProducer, Traffic
 from levelwind.daemon.errors import LevelwindError
-from levelwind.daemon.inspection.group_view import GroupViews
 from levelwind.daemon.kafka.topic_follower import TopicFollower
 from levelwind.daemon.paths import ensure_writable
+from levelwind.daemon.shown_groups.group_view import GroupViews
 from levelwind.daemon.shutdown import stop_on_signals
 from levelwind.deploy import guard
 

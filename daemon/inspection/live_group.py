@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from levelwind.daemon.control import planning
 from levelwind.daemon.control.snapshot import known_speeds
 from levelwind.daemon.errors import NotFoundError
-from levelwind.daemon.inspection.group_view import KINDS, GroupView, GroupViews, find_group
 from levelwind.daemon.kafka.topic_reader import ConsumedRecord, read_to_end
+from levelwind.daemon.shown_groups.group_view import KINDS, GroupView, GroupViews, find_group
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from levelwind.daemon.errors import NotFoundError
-from levelwind.daemon.inspection.group_view import find_group, read_views
 from levelwind.daemon.levers.acting import records_of, write_order
 from levelwind.daemon.levers.orders import Operator, OperatorOrder
+from levelwind.daemon.shown_groups.group_view import find_group, read_views
 from levelwind.daemon.wall_clock import now_ms
 
 if TYPE_CHECKING:

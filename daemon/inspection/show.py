@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from levelwind.daemon.console import echo, stdout_console
-from levelwind.daemon.inspection.group_rows import group_json
-from levelwind.daemon.inspection.group_view import find_group, read_views
 from levelwind.daemon.inspection.live_members import described_members
-from levelwind.daemon.inspection.offset_rows import (
+from levelwind.daemon.inspection.shown_orders.order_text import lever_text
+from levelwind.daemon.inspection.tables import print_group, print_groups
+from levelwind.daemon.levers.acting import read_control
+from levelwind.daemon.levers.preview import levers_in_force
+from levelwind.daemon.shown_groups.group_rows import group_json
+from levelwind.daemon.shown_groups.group_view import find_group, read_views
+from levelwind.daemon.shown_groups.offset_rows import (
     largest_lag_first,
     offset_rows,
     print_offset_rows,
     write_csv,
 )
-from levelwind.daemon.inspection.shown_orders.order_text import lever_text
-from levelwind.daemon.inspection.tables import print_group, print_groups
-from levelwind.daemon.levers.acting import read_control
-from levelwind.daemon.levers.preview import levers_in_force
 from levelwind.daemon.wall_clock import now_ms
 from levelwind.daemon.watch_mark import WatchMark
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from levelwind.daemon.config.settings import Settings
-    from levelwind.daemon.inspection.group_view import GroupView
+    from levelwind.daemon.shown_groups.group_view import GroupView
     from levelwind.daemon.wire.group_requests import DescribedMember
 
 CLEAR_SCREEN = "\x1b[2J\x1b[H"

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from levelwind.assignors.protocol.declared.declaration import as_document
 from levelwind.daemon.console import age_text, borderless_table, stdout_console
-from levelwind.daemon.inspection.group_rows import member_rows, partition_rows
-from levelwind.daemon.inspection.offset_rows import offset_rows, offset_table
+from levelwind.daemon.shown_groups.group_rows import member_rows, partition_rows
+from levelwind.daemon.shown_groups.offset_rows import offset_rows, offset_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from levelwind.assignors.problem.drain import DrainFigures
     from levelwind.daemon.control.snapshot import GroupLag
-    from levelwind.daemon.inspection.group_view import GroupView
+    from levelwind.daemon.shown_groups.group_view import GroupView
     from levelwind.daemon.wire.group_requests import DescribedMember
 
 

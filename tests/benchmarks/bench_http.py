@@ -13,9 +13,9 @@ import threading
 import time
 
 from levelwind.daemon.api.event_stream import _ReaderState
-from levelwind.daemon.api.views.group_documents import group_document
 from levelwind.daemon.api.views.live_view import LiveView
 from levelwind.daemon.api.views.record_tap import RecordTap
+from levelwind.daemon.shown_groups.group_documents import group_document
 from levelwind_testing.page.api_client import ApiClient, wait_until_served
 from levelwind_testing.page.scripted_groups import large_installation
 from levelwind_testing.page.served_page import ServedPage

@@ -24,9 +24,9 @@ from levelwind.assignors.protocol import partition_ranges as ranges
 from levelwind.assignors.protocol.records import LagRecord, Record, encode
 from levelwind.assignors.protocol.records.cutting import cut_text
 from levelwind.daemon.api.views.encoded_documents import encoded
-from levelwind.daemon.api.views.group_documents import group_document, group_summary
-from levelwind.daemon.inspection.group_view import GroupViews
 from levelwind.daemon.kafka.repeated_records import RepeatedRecords
+from levelwind.daemon.shown_groups.group_documents import group_document, group_summary
+from levelwind.daemon.shown_groups.group_view import GroupViews
 from levelwind_testing import records
 from levelwind_testing.control.play import Play
 from levelwind_testing.pipeline.local_pipeline import TOPICS, LocalPipeline

@@ -7,15 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from levelwind.assignors.protocol.records import decode, encode
-from levelwind.daemon.api.views.group_documents import group_document
 from levelwind.daemon.api.wire_models import GroupDocument
 from levelwind.daemon.control.gain.demand import group_demand, surely_moderate
 from levelwind.daemon.control.settings import ScalingSettings
 from levelwind.daemon.control.state.control_facts import facts_about
 from levelwind.daemon.gauges.group_figures import figures_of
-from levelwind.daemon.inspection.group_rows import group_json
-from levelwind.daemon.inspection.group_view import GroupViews
 from levelwind.daemon.inspection.tables import print_group
+from levelwind.daemon.shown_groups.group_documents import group_document
+from levelwind.daemon.shown_groups.group_rows import group_json
+from levelwind.daemon.shown_groups.group_view import GroupViews
 from levelwind_testing.control.play import Play
 from levelwind_testing.records import lag, topic
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from rich.text import Text
 
 from levelwind.daemon import console, plain_console
-from levelwind.daemon.inspection.offset_rows import OffsetRow, write_csv
 from levelwind.daemon.printable import FORMULA, cell, printable
+from levelwind.daemon.shown_groups.offset_rows import OffsetRow, write_csv
 from levelwind.daemon.telemetry import log_config
 from levelwind.daemon.telemetry.logger import Logger
 

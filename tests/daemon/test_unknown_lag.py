@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from levelwind.assignors.protocol import partition_ranges as ranges
 from levelwind.assignors.protocol.records import decode, encode
-from levelwind.daemon.api.views.group_documents import group_document, group_summary
 from levelwind.daemon.api.wire_models import GroupDocument
 from levelwind.daemon.control.gain.scaling import members_needed
 from levelwind.daemon.control.planning import build_problem
@@ -20,10 +19,11 @@ from levelwind.daemon.control.settings import ScalingSettings
 from levelwind.daemon.control.state.control_facts import facts_about
 from levelwind.daemon.gauges.group_families import families
 from levelwind.daemon.gauges.group_gauges import GroupGauges
-from levelwind.daemon.inspection.group_rows import group_json
-from levelwind.daemon.inspection.group_view import GroupViews
-from levelwind.daemon.inspection.offset_rows import offset_rows, write_csv
 from levelwind.daemon.inspection.tables import print_group, print_groups
+from levelwind.daemon.shown_groups.group_documents import group_document, group_summary
+from levelwind.daemon.shown_groups.group_rows import group_json
+from levelwind.daemon.shown_groups.group_view import GroupViews
+from levelwind.daemon.shown_groups.offset_rows import offset_rows, write_csv
 from levelwind.daemon.simulation.trace import read_trace
 from levelwind_testing.control.two_members import two_members
 from levelwind_testing.records import assignment, lag, member, topic

@@ -11,8 +11,8 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING
 
 from levelwind.assignors.protocol.records import ALL_GROUPS
-from levelwind.daemon.api.views.group_documents import json_safe
 from levelwind.daemon.decisions.encoding import assemble
+from levelwind.daemon.shown_groups.group_documents import json_safe
 
 if TYPE_CHECKING:
     from levelwind.assignors.protocol.records import DecisionPart

@@ -21,10 +21,10 @@ from levelwind.assignors.protocol.records import (
     TopicRecord,
 )
 from levelwind.assignors.protocol.unread_lag import UnreadLag
-from levelwind.daemon.api.views.group_documents import group_summary
 from levelwind.daemon.api.views.lag_history import INTERVAL_SECONDS, LagHistory, LagPoint
-from levelwind.daemon.inspection.group_view import KINDS, GroupViews
 from levelwind.daemon.service.log_image import LogImage
+from levelwind.daemon.shown_groups.group_documents import group_summary
+from levelwind.daemon.shown_groups.group_view import KINDS, GroupViews
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from levelwind.assignors.protocol.records import Record
     from levelwind.assignors.protocol.topics import TopicKind
     from levelwind.daemon.api.views.record_tap import RecordTap
-    from levelwind.daemon.inspection.group_view import GroupView
+    from levelwind.daemon.shown_groups.group_view import GroupView
 
 MOST_ENDED = 10_000
 """Names of groups that ended, to tell readers of the changes; older ones are forgotten."""

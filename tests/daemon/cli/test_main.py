@@ -7,7 +7,7 @@ from click.testing import CliRunner
 
 from levelwind.daemon.cli.main import COMMANDS, main
 from levelwind.daemon.cli.options import read_settings
-from levelwind.daemon.inspection.group_view import GroupView
+from levelwind.daemon.shown_groups.group_view import GroupView
 
 
 def levelwind(*arguments, stdin=None):

@@ -11,8 +11,8 @@ from levelwind.assignors.protocol.records import Tombstone
 from levelwind.daemon.control.settings import CooldownSettings
 from levelwind.daemon.control.snapshot import current_lags, group_lag, known_speeds
 from levelwind.daemon.control.state.control_facts import facts_about
-from levelwind.daemon.inspection.group_view import GroupViews
 from levelwind.daemon.service.metrics import Metrics
+from levelwind.daemon.shown_groups.group_view import GroupViews
 from levelwind_testing.control.play import SETTINGS, Play
 from levelwind_testing.records import lag, member, skew_trigger, topic
 

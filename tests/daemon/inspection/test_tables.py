@@ -18,16 +18,16 @@ from levelwind.assignors.protocol.records import (
     TriggerRecord,
 )
 from levelwind.assignors.protocol.records.cutting import cut_assignments
-from levelwind.daemon.api.views.group_documents import group_summary
 from levelwind.daemon.errors import NotFoundError
-from levelwind.daemon.inspection.group_rows import group_json
-from levelwind.daemon.inspection.group_view import GroupViews, find_group
 from levelwind.daemon.inspection.tables import (
     describe_trigger,
     figure_text,
     print_group,
     print_groups,
 )
+from levelwind.daemon.shown_groups.group_documents import group_summary
+from levelwind.daemon.shown_groups.group_rows import group_json
+from levelwind.daemon.shown_groups.group_view import GroupViews, find_group
 from levelwind_testing import records
 
 LONG = "payments." + "settlement-" * 12 + "v2"

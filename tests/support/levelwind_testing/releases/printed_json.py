@@ -13,11 +13,11 @@ from levelwind.daemon.config.settings import Settings
 from levelwind.daemon.decisions.encoding import assemble, parts
 from levelwind.daemon.decisions.replay import replay
 from levelwind.daemon.inspection.dead_letters import ClassifiedLetter, LetterVerdict
-from levelwind.daemon.inspection.group_rows import group_json
-from levelwind.daemon.inspection.group_view import GroupViews
-from levelwind.daemon.inspection.offset_rows import offset_rows
 from levelwind.daemon.levers.acting import act
 from levelwind.daemon.levers.orders import Operator, OperatorOrder
+from levelwind.daemon.shown_groups.group_rows import group_json
+from levelwind.daemon.shown_groups.group_view import GroupViews
+from levelwind.daemon.shown_groups.offset_rows import offset_rows
 from levelwind_testing.control.play import Play
 from levelwind_testing.page.scripted_groups import small_installation
 from levelwind_testing.records import assignment, lag, member, skew_trigger, topic

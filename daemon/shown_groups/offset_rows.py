@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from levelwind.assignors.protocol.records import LagRecord
-    from levelwind.daemon.inspection.group_view import GroupView
+    from levelwind.daemon.shown_groups.group_view import GroupView
     from levelwind.daemon.wire.group_requests import DescribedMember
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from levelwind.assignors.protocol import partition_ranges as ranges
-from levelwind.daemon.inspection.offset_rows import offset_rows
+from levelwind.daemon.shown_groups.offset_rows import offset_rows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from levelwind.assignors.protocol.partition_ranges import TopicPartition
     from levelwind.assignors.protocol.records import EndKind, LagRecord
-    from levelwind.daemon.inspection.group_view import GroupView
+    from levelwind.daemon.shown_groups.group_view import GroupView
     from levelwind.daemon.wire.group_requests import DescribedMember
 
 

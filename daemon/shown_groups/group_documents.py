@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from levelwind.assignors.protocol.records import GroupRecord, LagRecord, TriggerRecord
     from levelwind.daemon.control.gain.cross_rack import CrossRackShares
     from levelwind.daemon.control.snapshot import GroupLag
-    from levelwind.daemon.inspection.group_view import GroupView
+    from levelwind.daemon.shown_groups.group_view import GroupView
 
 NOBODY = -1
 """Index of the owner of a partition that nobody owns, and of the racks of one without any."""

@@ -13,8 +13,8 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from levelwind.assignors.protocol import partition_ranges as ranges
 from levelwind.assignors.protocol.records import encode
 from levelwind.daemon.cli.main import main
-from levelwind.daemon.inspection.group_view import GroupViews
-from levelwind.daemon.inspection.offset_rows import COLUMNS, offset_rows
+from levelwind.daemon.shown_groups.group_view import GroupViews
+from levelwind.daemon.shown_groups.offset_rows import COLUMNS, offset_rows
 from levelwind.daemon.wire.group_requests import DescribedMember
 from levelwind_testing.kafka.consumer_groups_tool import describe_group
 from levelwind_testing.records import assignment, lag, topic

@@ -1,0 +1,1 @@
+"""Groups as their records describe them, for commands, the API and the demo."""
