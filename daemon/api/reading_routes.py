@@ -23,8 +23,8 @@ from levelwind.daemon.api.wire_models import (
 )
 from levelwind.daemon.service.availability.latest_facts import PATIENCE_SECONDS
 from levelwind.daemon.shown_groups.group_documents import group_document
-from levelwind.daemon.shown_groups.group_view import GroupView
 from levelwind.daemon.shown_groups.offset_rows import offset_rows
+from levelwind.daemon.shown_groups.shown_group import ShownGroup
 
 GroupOrder = Literal["group", "lag", "drain_seconds", "skew", "members", "partitions", "planned_at"]
 Points = Annotated[int, Query(ge=1, le=POINTS, description="How many of the last points.")]
@@ -43,11 +43,11 @@ def group_routes(context: ApiContext) -> APIRouter:
     view = context.view
     documents = EncodedDocuments()
 
-    def known(group: str) -> GroupView:
+    def known(group: str) -> ShownGroup:
         view.refresh()
         if group not in view.groups:
             raise HTTPException(404, f"no group {group!r} is known here")
-        return view.groups[group]
+        return ShownGroup(view.groups[group])
 
     @router.get("/groups", response_model=GroupList)
     async def groups(

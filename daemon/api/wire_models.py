@@ -49,14 +49,25 @@ class StatusDocument(Document):
     levers: bool = Field(description="Whether levers are open to the holders of tokens.")
 
 
+class PlannedShare(Document):
+    """Partitions of a plan, and those that their planned member owns."""
+
+    partitions: Count
+    as_planned: Count
+
+
 class GroupSummary(Document):
     """A group's line of the table of groups."""
 
     group: str
     mode: Mode
     strategy: str | None
+    group_epoch: Count | None
     members: Count
     topics: Count
+    left_topics: list[str] = Field(
+        description="Topics that the group has committed in and that no member reads."
+    )
     partitions: Count
     unclaimed: Count = Field(description="Partitions that nobody claims.")
     lag: Count | None = Field(
@@ -76,6 +87,9 @@ class GroupSummary(Document):
     moving: Count = Field(description="Partitions that are being handed over.")
     plan_id: str | None
     planned_at: Milliseconds | None
+    planned: PlannedShare | None = Field(
+        description="How far the group is as planned, if it subscribes and has a plan."
+    )
     triggers: list[str]
     unwritten: list[str] = Field(
         description="Records that are not published, since their topic has no room for them."
@@ -116,10 +130,15 @@ class MemberDocument(Document):
     rack: str | None
     capacity: float | None
     partitions: Count
+    owned: dict[str, str] = Field(description="Partitions that it owns, by topic.")
+    planned: dict[str, str] | None = Field(
+        description="Partitions that the plan gives it, if the group subscribes and has a plan."
+    )
     lag: Count | None
     unknown: Count = Field(description="Its partitions whose lag is not known.")
     load_seconds: float | None
     speed: float | None
+    assigned: dict[str, str] = Field(description="Partitions that it was granted, by topic.")
     pending: dict[str, str] = Field(description="Partitions that it waits for, by topic.")
     revoking: dict[str, str] = Field(description="Partitions that it gives up, by topic.")
     member_epoch: Count | None

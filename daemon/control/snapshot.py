@@ -90,6 +90,11 @@ class GroupLag:
         return self.drain.heaviest if self.drain is not None and self.drain.mean else None
 
     @property
+    def best_drain_seconds(self) -> float | None:
+        """The least that `drain_seconds` is under any plan; None where there is none."""
+        return self.drain.best if self.drain is not None and self.drain.mean else None
+
+    @property
     def largest_share(self) -> float | None:
         """The largest member's share of the group's lag; None without lag or members."""
         most = max((lag for lag in self.members.values() if lag is not None), default=None)

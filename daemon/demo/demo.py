@@ -35,6 +35,7 @@ from levelwind.daemon.errors import LevelwindError
 from levelwind.daemon.kafka.topic_follower import TopicFollower
 from levelwind.daemon.paths import ensure_writable
 from levelwind.daemon.shown_groups.group_view import GroupViews
+from levelwind.daemon.shown_groups.shown_group import ShownGroup
 from levelwind.daemon.shutdown import stop_on_signals
 from levelwind.deploy import guard
 
@@ -177,7 +178,7 @@ class Scene:
         view = self._views.groups.get(group)
         lags = {
             (topic, number): lag
-            for topic, record in (view.current_lags() if view else {}).items()
+            for topic, record in (ShownGroup(view).measured.lags if view else {}).items()
             for number, lag in enumerate(record.known_lag)
             if lag is not None
         }

@@ -7,18 +7,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from levelwind.daemon.control.gain.cross_rack import CrossRackShares, cross_rack_shares
-from levelwind.daemon.control.gain.demand import learned_speeds, rates_of
+from levelwind.daemon.control.gain.demand import rates_of
 from levelwind.daemon.control.gain.scaling import members_needed
-from levelwind.daemon.control.snapshot import current_lags, group_lag
-from levelwind.daemon.control.watched.lag_owners import EQUAL_CAPACITY, member_racks_in, owners_in
+from levelwind.daemon.shown_groups.measured_group import (
+    ClusterLayout,
+    ManagedMembers,
+    MeasuredGroup,
+    measured_group,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from levelwind.assignors.problem.columns import Floats
-    from levelwind.assignors.protocol.partition_ranges import TopicPartition
     from levelwind.assignors.protocol.records import LagRecord
+    from levelwind.daemon.control.gain.cross_rack import CrossRackShares
     from levelwind.daemon.control.settings import ScalingSettings
     from levelwind.daemon.control.snapshot import GroupLag
     from levelwind.daemon.control.state.control_facts import ControlFacts, GroupFacts
@@ -51,7 +54,7 @@ class TopicFigures:
         return cls(
             topic=record.topic,
             at=record.at,
-            lag=sum(known) if known else None,
+            lag=record.total_lag,
             largest_lag=max(known, default=None),
             seconds=record.longest_wait,
             committed=_sum_of_offsets(record.committed),
@@ -73,7 +76,7 @@ class GroupFigures:
     topics: tuple[TopicFigures, ...]
     unclaimed: int
     """Partitions that nobody claims."""
-    bounded: int
+    upper_bounds: int
     """Partitions whose lag may count control records and aborted records."""
     lag: GroupLag
     crossing: CrossRackShares
@@ -103,18 +106,20 @@ def figures_of(
         last_speed: records per second of a member when a speed was last known.
         keep: whether the samples are kept, to show their partitions.
     """
-    lags = current_lags(group.lags(), control.topics, control.deleted_topics)
-    owners, racks, capacity = owners_racks_capacity(group, lags)
-    lag = group_lag(lags, owners, capacity, learned_speeds(group.speeds))
-    members = max(len(group.live), len(capacity))
-    speed = scaling.member_speed or _mean_speed(group, lag) or last_speed
-    behind, rate = _work(lags)
+    layout = ClusterLayout(control.topics, control.deleted_topics, control.brokers)
+    measured = measured_group(group.lags(), layout, _managed_members(group), group.speeds)
+    members = max(len(group.live), len(measured.capacity))
+    speed = scaling.member_speed or _mean_speed(measured) or last_speed
+    behind, rate = _work(measured.lags)
+    lag = measured.lag
     return GroupFigures(
-        topics=tuple(TopicFigures.of(record, keep=keep) for _, record in sorted(lags.items())),
-        unclaimed=sum(len(record.unclaimed_partitions) for record in lags.values()),
-        bounded=sum(len(record.lag_upper_bound) for record in lags.values()),
+        topics=tuple(
+            TopicFigures.of(record, keep=keep) for _, record in sorted(measured.lags.items())
+        ),
+        unclaimed=measured.unclaimed,
+        upper_bounds=measured.upper_bounds,
         lag=lag,
-        crossing=cross_rack_shares(owners, racks, control.topics, control.brokers),
+        crossing=measured.crossing,
         members=members,
         speed=speed,
         needed=None
@@ -123,26 +128,23 @@ def figures_of(
     )
 
 
-def owners_racks_capacity(
-    group: GroupFacts, lags: Mapping[str, LagRecord]
-) -> tuple[Mapping[TopicPartition, str], Mapping[str, str | None], Mapping[str, float]]:
-    """Return the owner of each partition, and rack and capacity of each member.
-
-    Lag records name them where the group subscribes.
-    """
-    if group.plan is None or group.plan.mode == "managed":
-        racks = {member.instance: member.rack for member in group.live}
-        capacity = {member.instance: member.capacity for member in group.live}
-        return group.owners(), racks, capacity
-    racks = member_racks_in(lags)
-    return owners_in(lags), racks, dict.fromkeys(racks, EQUAL_CAPACITY)
+def _managed_members(group: GroupFacts) -> ManagedMembers | None:
+    """The live members; None where the group subscribes."""
+    subscribes = not group.live if group.plan is None else group.plan.mode != "managed"
+    if subscribes:
+        return None
+    return ManagedMembers(
+        owners=group.owners(),
+        racks={member.instance: member.rack for member in group.live},
+        capacity={member.instance: member.capacity for member in group.live},
+    )
 
 
-def _mean_speed(group: GroupFacts, lag: GroupLag) -> float | None:
+def _mean_speed(measured: MeasuredGroup) -> float | None:
     """Mean records per second of the live members; of those that left where none is live."""
-    if lag.drain is not None and not lag.drain.assumed:
-        return lag.drain.capacity / len(lag.capacities)
-    speeds = learned_speeds(group.speeds)
+    drain, speeds = measured.lag.drain, measured.speeds
+    if drain is not None and not drain.assumed:
+        return drain.capacity / len(measured.lag.capacities)
     return sum(speeds.values()) / len(speeds) if speeds else None
 
 

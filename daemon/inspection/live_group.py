@@ -10,6 +10,7 @@ from levelwind.daemon.control.snapshot import known_speeds
 from levelwind.daemon.errors import NotFoundError
 from levelwind.daemon.kafka.topic_reader import ConsumedRecord, read_to_end
 from levelwind.daemon.shown_groups.group_view import KINDS, GroupView, GroupViews, find_group
+from levelwind.daemon.shown_groups.shown_group import ShownGroup
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -52,13 +53,14 @@ def group_from_records(
         raise NotFoundError(
             f"group {name!r} has no members that levelwind manages: nothing to plan"
         )
+    measured = ShownGroup(view).measured
     return planning.build_problem(
         members,
         views.topics,
-        view.current_lags(),
-        view.owners(),
+        measured.lags,
+        measured.owners,
         record_bytes,
-        known_speeds(view.measured()),
+        known_speeds(measured.lag),
     )
 
 

@@ -5,17 +5,18 @@ from __future__ import annotations
 import json
 import sys
 import time
+from operator import attrgetter
 from typing import TYPE_CHECKING, Literal
 
 import click
 
 from levelwind.daemon.console import echo, stdout_console
 from levelwind.daemon.inspection.live_members import described_members
+from levelwind.daemon.inspection.printed_groups import printed_group, printed_summary
 from levelwind.daemon.inspection.shown_orders.order_text import lever_text
 from levelwind.daemon.inspection.tables import print_group, print_groups
 from levelwind.daemon.levers.acting import read_control
 from levelwind.daemon.levers.preview import levers_in_force
-from levelwind.daemon.shown_groups.group_rows import group_json
 from levelwind.daemon.shown_groups.group_view import find_group, read_views
 from levelwind.daemon.shown_groups.offset_rows import (
     largest_lag_first,
@@ -23,6 +24,7 @@ from levelwind.daemon.shown_groups.offset_rows import (
     print_offset_rows,
     write_csv,
 )
+from levelwind.daemon.shown_groups.shown_group import ShownGroup
 from levelwind.daemon.wall_clock import now_ms
 from levelwind.daemon.watch_mark import WatchMark
 
@@ -30,7 +32,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from levelwind.daemon.config.settings import Settings
-    from levelwind.daemon.shown_groups.group_view import GroupView
     from levelwind.daemon.wire.group_requests import DescribedMember
 
 CLEAR_SCREEN = "\x1b[2J\x1b[H"
@@ -59,13 +60,13 @@ def watching(settings: Settings, seconds: float | None, *, clear: bool) -> Itera
 
 def show_groups(settings: Settings, *, partitions: bool, form: Form, sort: str) -> None:
     """Show all groups: a line for each, or for each of their partitions."""
-    views = read_views(settings)
+    shown = [ShownGroup(view) for view in read_views(settings).values()]
     if partitions or form == "csv":
-        described = _described(settings, *views.values())
+        described = _described(settings, *shown)
         rows = [
             row
-            for _, view in sorted(views.items())
-            for row in offset_rows(view, described.get(view.name))
+            for group in sorted(shown, key=attrgetter("name"))
+            for row in offset_rows(group, described.get(group.name))
         ]
         if sort == "lag":
             rows = largest_lag_first(rows)
@@ -77,11 +78,11 @@ def show_groups(settings: Settings, *, partitions: bool, form: Form, sort: str) 
         else:
             print_offset_rows(rows)
     elif form == "json":
-        for view in views.values():
-            click.echo(json.dumps(view.summary(), sort_keys=True))
-    elif views:
-        print_groups(views.values())
-    if not any(view.lags for view in views.values()):
+        for group in shown:
+            click.echo(json.dumps(printed_summary(group), sort_keys=True))
+    elif shown:
+        print_groups(shown)
+    if not any(group.records.lags for group in shown):
         echo(
             f"{settings.topics.lag} holds no lag yet: the pipeline has published nothing. "
             "Groups are listed once `levelwind run` has read their commits.",
@@ -91,22 +92,22 @@ def show_groups(settings: Settings, *, partitions: bool, form: Form, sort: str) 
 
 def show_group(settings: Settings, name: str, *, form: Form, sort: str) -> None:
     """Show one group."""
-    view = find_group(read_views(settings), name)
-    described = _described(settings, view).get(name)
+    shown = ShownGroup(find_group(read_views(settings), name))
+    described = _described(settings, shown).get(name)
     if form == "csv":
-        write_csv(offset_rows(view, described, by_lag=sort == "lag"))
+        write_csv(offset_rows(shown, described, by_lag=sort == "lag"))
         return
     levers = levers_in_force(read_control(settings), name)
     if form == "json":
         overridden = [lever.as_json() for lever in levers]
-        shown = group_json(view, described) | {"levers": overridden}
-        click.echo(json.dumps(shown, sort_keys=True))
+        document = printed_group(shown, described) | {"levers": overridden}
+        click.echo(json.dumps(document, sort_keys=True))
         return
-    print_group(view, now_ms(), described, by_lag=sort == "lag")
+    print_group(shown, now_ms(), described, by_lag=sort == "lag")
     for lever in levers:
         stdout_console().print(f"lever: {lever_text(lever)}", soft_wrap=True)
 
 
-def _described(settings: Settings, *views: GroupView) -> dict[str, dict[str, DescribedMember]]:
+def _described(settings: Settings, *shown: ShownGroup) -> dict[str, dict[str, DescribedMember]]:
     """Return the members of the groups that the brokers know; managed ones have none for them."""
-    return described_members(settings, [view.name for view in views if view.watched])
+    return described_members(settings, [group.name for group in shown if group.records.watched])

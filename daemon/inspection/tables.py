@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from levelwind.assignors.protocol.declared.declaration import as_document
 from levelwind.daemon.console import age_text, borderless_table, stdout_console
-from levelwind.daemon.shown_groups.group_rows import member_rows, partition_rows
+from levelwind.daemon.shown_groups.group_documents import group_summary, member_documents
+from levelwind.daemon.shown_groups.group_rows import partition_rows
 from levelwind.daemon.shown_groups.offset_rows import offset_rows, offset_table
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from levelwind.assignors.problem.drain import DrainFigures
     from levelwind.daemon.control.snapshot import GroupLag
     from levelwind.daemon.shown_groups.group_view import GroupView
+    from levelwind.daemon.shown_groups.shown_group import ShownGroup
     from levelwind.daemon.wire.group_requests import DescribedMember
 
 
@@ -73,13 +75,13 @@ def load_lines(drain: DrainFigures | None) -> Iterator[str]:
         yield f"  the group cannot drain: it wants {drain.members_wanted} members of today's speed"
 
 
-def print_groups(views: Iterable[GroupView]) -> None:
+def print_groups(groups: Iterable[ShownGroup]) -> None:
     """Print the groups, the one with the largest lag first."""
     rows = sorted(
-        ((view, view.summary()) for view in views),
-        key=lambda row: (*_largest_first(row[1]["lag"], row[1]["unknown"]), row[0].name),
+        map(group_summary, groups),
+        key=lambda row: (*_largest_first(row["lag"], row["unknown"]), row["group"]),
     )
-    planned = any(row["planned"] for _, row in rows)
+    planned = any(row["planned"] for row in rows)
     table = borderless_table(
         ("GROUP", False),
         ("MODE", False),
@@ -94,21 +96,25 @@ def print_groups(views: Iterable[GroupView]) -> None:
         ("TRIGGERS", False),
         least=("TOPICS", "EPOCH", "STRATEGY", "AS PLANNED", "MODE", "TRIGGERS", "DRAIN"),
     )
-    for view, row in rows:
+    for row in rows:
         table.add_row(
-            view.name,
+            str(row["group"]),
             str(row["mode"]),
             str(row["strategy"] or "-"),
             str(row["group_epoch"] or "-"),
             str(row["members"]),
-            str(len(view.lags)),
+            str(row["topics"]),
             lag_text(row["lag"], row["unknown"]),
             seconds_text(row["drain_seconds"]),
-            "-" if view.skew is None else f"{view.skew:.2f}",
+            f"{row['skew']:.2f}" if isinstance(row["skew"], float) else "-",
             *([_planned_text(row["planned"])] if planned else []),
-            ", ".join(sorted(view.triggers)) or "-",
+            _listed(row["triggers"]) or "-",
         )
     stdout_console().print(table)
+
+
+def _listed(names: object) -> str:
+    return ", ".join(names) if isinstance(names, list) else ""
 
 
 def _planned_text(figures: object) -> str:
@@ -116,7 +122,7 @@ def _planned_text(figures: object) -> str:
 
 
 def print_group(
-    view: GroupView,
+    shown: ShownGroup,
     now: int,
     described: Mapping[str, DescribedMember] | None = None,
     *,
@@ -125,7 +131,7 @@ def print_group(
     """Print the plan, triggers, members and partitions of one group.
 
     Args:
-        view: the group.
+        shown: the group.
         now: the time, in milliseconds since the epoch.
         described: its members as the brokers describe them, by instance or else by member id.
         by_lag: whether the partitions with the largest lag come first.
@@ -133,27 +139,27 @@ def print_group(
     from rich.text import Text  # noqa: PLC0415 - see levelwind.daemon.console
 
     console = stdout_console()
-    measured = view.measured()
-    console.print(Text(view.name, style="bold").append(f"  {_lag_line(measured)}", "not bold"))
-    for line in load_lines(measured.drain):
+    records, lag = shown.records, shown.measured.lag
+    console.print(Text(shown.name, style="bold").append(f"  {_lag_line(lag)}", "not bold"))
+    for line in load_lines(lag.drain):
         console.print(line, soft_wrap=True)
-    if view.plan:
-        plan = view.plan
+    if records.plan:
+        plan = records.plan
         ago = age_text(max(now - plan.computed_at, 0) / 1000)
         console.print(
             f"plan {plan.plan_id} (epoch {plan.group_epoch}) by {plan.strategy}, "
             f"because of {plan.cause}, {ago} ago"
         )
-        if planned := planned_line(view):
+        if planned := planned_line(shown):
             console.print(planned, soft_wrap=True)
-        if proxy := proxy_line(view, now):
+        if proxy := proxy_line(records, now):
             console.print(proxy, soft_wrap=True)
         for name in sorted({*(plan.before or {}), *(plan.after or {})}):
             before, after = (plan.before or {}).get(name), (plan.after or {}).get(name)
             console.print(f"  {name:20} {figure_text(before)} → {figure_text(after)}")
-        if view.leader_only_brokers and (plan.after or {}).get("cross_rack") is not None:
-            brokers = ", ".join(map(str, view.leader_only_brokers))
-            effective = view.cross_rack().effective
+        if records.leader_only_brokers and (plan.after or {}).get("cross_rack") is not None:
+            brokers = ", ".join(map(str, records.leader_only_brokers))
+            effective = shown.measured.crossing.effective
             in_effect = (
                 "" if effective is None else f"; in effect it is {figure_text(effective)} now"
             )
@@ -164,51 +170,51 @@ def print_group(
             )
         for line in plan.certificate.summary if plan.certificate else ():
             console.print(f"  {line}", soft_wrap=True)
-    for line in _pipeline_lines(view, now):
+    for line in _pipeline_lines(shown, now):
         console.print(line, soft_wrap=True)
-    console.print(_member_table(view))
-    if view.lags:
-        console.print(_partition_table(view, described, by_lag=by_lag))
+    console.print(_member_table(shown))
+    if records.lags:
+        console.print(_partition_table(shown, described, by_lag=by_lag))
 
 
-def _pipeline_lines(view: GroupView, now: int) -> Iterator[str]:
+def _pipeline_lines(shown: ShownGroup, now: int) -> Iterator[str]:
     """The topics that a group left, its triggers, and what the pipeline could not publish of it."""
-    if left := view.left_topics:
+    if left := shown.left_topics:
         yield f"left: {', '.join(left)}; no member reads there, and no lag counts"
-    for kind, trigger in sorted(view.triggers.items()):
+    for kind, trigger in sorted(shown.records.triggers.items()):
         words = describe_trigger(
             as_document(trigger.evidence), seconds=(trigger.at - trigger.since) / 1000
         )
         active_for = age_text(max(now - trigger.since, 0) / 1000)
         yield f"trigger {kind}, active for {active_for}: {words}"
-    for name in view.unwritten_names:
+    for name in shown.records.unwritten_names:
         yield f"{name} is not published: raise max.message.bytes of the topic for such records"
 
 
-def planned_line(view: GroupView) -> str | None:
+def planned_line(shown: ShownGroup) -> str | None:
     """How far a watched group is as planned, in words; None where no plan states an assignment."""
-    figures = view.planned_figures()
-    if figures is None or view.plan is None:
+    figures, plan = shown.planned_figures, shown.records.plan
+    if figures is None or plan is None:
         return None
-    shares = f"{figures['as_planned']:,} of {figures['partitions']:,} planned partitions"
-    if view.plan.mode == "advisory":
-        return f"{view.plan.mode}: nobody applies the plan; {shares} are where it recommends"
-    return f"{view.plan.mode}: {shares} are with their planned members"
+    shares = f"{figures.as_planned:,} of {figures.partitions:,} planned partitions"
+    if plan.mode == "advisory":
+        return f"{plan.mode}: nobody applies the plan; {shares} are where it recommends"
+    return f"{plan.mode}: {shares} are with their planned members"
 
 
-def proxy_line(view: GroupView, now: int) -> str | None:
+def proxy_line(records: GroupView, now: int) -> str | None:
     """How the leader proxy stands to a group, in words; None where none is to lead it."""
-    if view.plan is None or view.plan.mode != "proxy":
+    if records.plan is None or records.plan.mode != "proxy":
         return None
-    if view.proxy is None:
+    if records.proxy is None:
         return "leader proxy: not in the group yet"
-    lasted = age_text(max(now - view.proxy.at, 0) / 1000)
-    reason = f": {view.proxy.reason}" if view.proxy.reason else ""
-    return f"leader proxy: {view.proxy.standing} for {lasted}{reason}"
+    lasted = age_text(max(now - records.proxy.at, 0) / 1000)
+    reason = f": {records.proxy.reason}" if records.proxy.reason else ""
+    return f"leader proxy: {records.proxy.standing} for {lasted}{reason}"
 
 
-def _member_table(view: GroupView) -> Table:
-    watched = view.watched
+def _member_table(shown: ShownGroup) -> Table:
+    watched = shown.records.watched
     table = borderless_table(
         ("MEMBER", False),
         ("RACK", False),
@@ -223,7 +229,7 @@ def _member_table(view: GroupView) -> Table:
         least=("SPEED", "REVOKING", "PENDING", "RACK", "LOAD"),
     )
     parts = ("owned", "planned") if watched else ("assigned", "pending", "revoking")
-    for row in member_rows(view):
+    for row in member_documents(shown):
         speed = row["speed"]
         table.add_row(
             str(row["instance"]),
@@ -238,19 +244,19 @@ def _member_table(view: GroupView) -> Table:
 
 
 def _partition_table(
-    view: GroupView, described: Mapping[str, DescribedMember] | None, *, by_lag: bool
+    shown: ShownGroup, described: Mapping[str, DescribedMember] | None, *, by_lag: bool
 ) -> Table:
     """Return the columns of `kafka-consumer-groups`, and what else is known of a partition."""
-    rows = offset_rows(view, described, by_lag=by_lag)
-    known = {(row["topic"], row["partition"]): row for row in partition_rows(view)}
-    found = [known.get((row.topic, row.partition), {}) for row in rows]
+    rows = offset_rows(shown, described, by_lag=by_lag)
+    known = {(row["topic"], row["partition"]): row for row in partition_rows(shown)}
+    beside = [known.get((row.topic, row.partition), {}) for row in rows]
     extras = {
-        "PLANNED": [str(row.get("planned") or "-") for row in found],
-        "REPLICA-RACKS": [_racks_text(row.get("racks")) for row in found],
-        "NOTE": [str(row.get("note") or "-") for row in found],
+        "PLANNED": [str(row.get("planned") or "-") for row in beside],
+        "REPLICA-RACKS": [_racks_text(row.get("racks")) for row in beside],
+        "NOTE": [str(row.get("note") or "-") for row in beside],
     }
-    shown = {name: column for name, column in extras.items() if set(column) - {"-"}}
-    return offset_table(rows, shown)
+    filled = {name: column for name, column in extras.items() if set(column) - {"-"}}
+    return offset_table(rows, filled)
 
 
 def _racks_text(racks: object) -> str:

@@ -1,13 +1,13 @@
-"""Documents of the API about one group: its line of the table, and everything about it.
+"""Documents about one group: its line of the table, and everything about it.
 
-Partitions are many: what is known of each is a list by partition for each topic, and members and
-sets of racks are named once and referred to by their index.
+Commands and the API show the same. Partitions are many: what is known of each is a list by
+partition for each topic, and members and sets of racks are named once and referred to by their
+index.
 """
 
 from __future__ import annotations
 
 import math
-from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from levelwind.assignors.protocol import partition_ranges as ranges
@@ -18,75 +18,71 @@ if TYPE_CHECKING:
 
     from levelwind.assignors.protocol.partition_ranges import TopicPartition
     from levelwind.assignors.protocol.records import GroupRecord, LagRecord, TriggerRecord
-    from levelwind.daemon.control.gain.cross_rack import CrossRackShares
-    from levelwind.daemon.control.snapshot import GroupLag
-    from levelwind.daemon.shown_groups.group_view import GroupView
+    from levelwind.daemon.shown_groups.shown_group import ShownGroup
 
 NOBODY = -1
 """Index of the owner of a partition that nobody owns, and of the racks of one without any."""
 
 
-def group_summary(view: GroupView) -> dict[str, object]:
+def group_summary(shown: ShownGroup) -> dict[str, object]:
     """Return a group's line of the table of groups. Cost: the group's partitions."""
-    return _summary(view, view.current_lags(), view.measured(), view.cross_rack())
-
-
-def _summary(
-    view: GroupView,
-    lags: Mapping[str, LagRecord],
-    measured: GroupLag,
-    shares: CrossRackShares,
-) -> dict[str, object]:
-    plan, drain = view.plan, measured.drain
-    waits = [wait for record in lags.values() if (wait := record.longest_wait) is not None]
+    records, measured, plan = shown.records, shown.measured, shown.records.plan
+    lag, crossing = measured.lag, measured.crossing
+    sampled = measured.lags.values()
+    waits = [wait for record in sampled if (wait := record.longest_wait) is not None]
+    planned = shown.planned_figures
     return {
-        "group": view.name,
+        "group": shown.name,
         "mode": plan.mode if plan else "watched",
         "strategy": plan.strategy if plan else None,
-        "members": len(measured.members),
-        "topics": len(lags),
-        "partitions": sum(len(record.lag) for record in lags.values()),
-        "unclaimed": sum(len(record.unclaimed_partitions) for record in lags.values()),
-        "lag": measured.total,
-        "unknown": measured.unknown,
-        "lag_at": measured.oldest_at,
+        "group_epoch": plan.group_epoch if plan else None,
+        "members": len(lag.members),
+        "topics": len(sampled),
+        "left_topics": shown.left_topics,
+        "partitions": sum(len(record.lag) for record in sampled),
+        "unclaimed": measured.unclaimed,
+        "lag": lag.total,
+        "unknown": lag.unknown,
+        "lag_at": lag.oldest_at,
         "longest_wait_seconds": max(waits, default=None),
-        "drain_seconds": finite(measured.drain_seconds),
-        "best_drain_seconds": finite(drain.best) if drain and drain.mean else None,
-        "skew": finite(measured.skew),
-        "cross_rack": finite(shares.nominal if shares.effective is None else shares.effective),
-        "moving": _moving(view),
+        "drain_seconds": finite(lag.drain_seconds),
+        "best_drain_seconds": finite(lag.best_drain_seconds),
+        "skew": finite(lag.skew),
+        "cross_rack": finite(
+            crossing.nominal if crossing.effective is None else crossing.effective
+        ),
+        "moving": len(_moving_partitions(shown)),
         "plan_id": plan.plan_id if plan else None,
         "planned_at": plan.computed_at if plan else None,
-        "triggers": sorted(view.triggers),
-        "unwritten": view.unwritten_names,
+        "planned": None if planned is None else planned._asdict(),
+        "triggers": sorted(records.triggers),
+        "unwritten": records.unwritten_names,
     }
 
 
-def group_document(view: GroupView) -> dict[str, object]:
+def group_document(shown: ShownGroup) -> dict[str, object]:
     """Return everything about a group. Cost: the group's partitions."""
-    lags, measured, shares = view.current_lags(), view.measured(), view.cross_rack()
-    owners, racks, planned = view.owners(), view.racks(), view.planned()
-    members = _members(view, measured, owners)
+    records, measured = shown.records, shown.measured
+    members = member_documents(shown)
     index = {str(member["instance"]): number for number, member in enumerate(members)}
-    for instance in sorted({*owners.values(), *(planned or {}).values()} - index.keys()):
-        index[instance] = len(members)
-        members.append(_unknown_member(instance, racks.get(instance)))
     member_racks = [member["rack"] for member in members]
     sets: dict[tuple[str, ...], int] = {}
-    moving = _moving_partitions(view)
+    moving = _moving_partitions(shown)
+    drain = measured.lag.drain
     return {
-        **_summary(view, lags, measured, shares),
-        "load": None if measured.drain is None else json_safe(measured.drain.as_json()),
-        "cross_rack_shares": shares._asdict(),
-        "leader_only_brokers": view.leader_only_brokers,
-        "proxy": None if view.proxy is None else view.proxy.standing,
-        "plan": None if view.plan is None else plan_document(view.plan),
-        "evidence": {kind: _evidence(record) for kind, record in sorted(view.triggers.items())},
+        **group_summary(shown),
+        "load": None if drain is None else json_safe(drain.as_json()),
+        "cross_rack_shares": measured.crossing._asdict(),
+        "leader_only_brokers": records.leader_only_brokers,
+        "proxy": None if records.proxy is None else records.proxy.standing,
+        "plan": None if records.plan is None else plan_document(records.plan),
+        "evidence": {kind: _evidence(record) for kind, record in sorted(records.triggers.items())},
         "member": members,
         "topic": [
-            _topic_document(record, index, owners, planned, member_racks, sets, moving)
-            for _, record in sorted(lags.items())
+            _topic_document(
+                record, index, measured.owners, shown.planned, member_racks, sets, moving
+            )
+            for _, record in sorted(measured.lags.items())
         ],
         "rack_sets": [list(racks) for racks in sets],
     }
@@ -135,90 +131,82 @@ def _evidence(record: TriggerRecord) -> dict[str, object]:
     }
 
 
-def _moving(view: GroupView) -> int:
-    """Return the number of partitions that are being handed over."""
-    if view.watched:
-        return 0
-    return sum(
-        len(set(ranges.pairs(record.pending)) | set(ranges.pairs(record.revoking)))
-        for record in view.assigned.values()
-    )
-
-
-def _moving_partitions(view: GroupView) -> frozenset[TopicPartition]:
-    if view.watched:
+def _moving_partitions(shown: ShownGroup) -> frozenset[TopicPartition]:
+    """Return the partitions that are being handed over."""
+    if shown.records.watched:
         return frozenset()
     return frozenset(
         partition
-        for record in view.assigned.values()
+        for record in shown.records.assigned.values()
         for share in (record.pending, record.revoking)
         for partition in ranges.pairs(share)
     )
 
 
-def _members(
-    view: GroupView, measured: GroupLag, owners: Mapping[TopicPartition, str]
-) -> list[dict[str, object]]:
-    speeds, counts = view.speeds(), Counter(owners.values())
-    if view.watched:
-        return [
-            _member(instance, "", "watched", rack, measured, speeds, counts)
-            for instance, rack in sorted(view.racks().items())
+def member_documents(shown: ShownGroup) -> list[dict[str, object]]:
+    """Return each incarnation that the planner knows; where the group subscribes, each member.
+
+    Instances follow that own a partition, or are to, and of which no more is known.
+    """
+    records, racks = shown.records, shown.measured.racks
+    owned, planned = _by_member(shown.measured.owners), _by_member(shown.planned or {})
+
+    def document(instance: str, rack: str | None, **known: object) -> dict[str, object]:
+        lag, share = shown.measured.lag, owned.get(instance, set())
+        return {
+            "instance": instance,
+            "incarnation": "",
+            "state": "away",
+            "rack": rack,
+            "capacity": None,
+            "partitions": len(share),
+            "owned": ranges.texts(ranges.by_topic(share)),
+            "planned": None
+            if shown.planned is None
+            else ranges.texts(ranges.by_topic(planned.get(instance, set()))),
+            "lag": lag.members.get(instance),
+            "unknown": lag.unknown_of.get(instance, 0),
+            "load_seconds": finite(lag.loads.get(instance)),
+            "speed": finite(shown.measured.speeds.get(instance)),
+            "assigned": {},
+            "pending": {},
+            "revoking": {},
+            "member_epoch": None,
+            "acked_epoch": None,
+            **known,
+        }
+
+    if records.watched:
+        members = [document(name, rack, state="watched") for name, rack in sorted(racks.items())]
+    else:
+        members = [
+            document(
+                instance,
+                record.rack,
+                incarnation=incarnation,
+                state=record.state,
+                capacity=record.capacity,
+                assigned=ranges.texts(record.assigned),
+                pending=ranges.texts(record.pending),
+                revoking=ranges.texts(record.revoking),
+                member_epoch=record.member_epoch,
+                acked_epoch=announced.acked_epoch if announced else None,
+            )
+            for (instance, incarnation), record in sorted(records.assigned.items())
+            for announced in (records.members.get((instance, incarnation)),)
         ]
-    members = []
-    for (instance, incarnation), record in sorted(view.assigned.items()):
-        announced = view.members.get((instance, incarnation))
-        members.append(
-            _member(instance, incarnation, record.state, record.rack, measured, speeds, counts)
-            | {
-                "capacity": record.capacity,
-                "pending": ranges.texts(record.pending),
-                "revoking": ranges.texts(record.revoking),
-                "member_epoch": record.member_epoch,
-                "acked_epoch": announced.acked_epoch if announced else None,
-            }
-        )
-    return members
+    named = {member["instance"] for member in members}
+    return [
+        *members,
+        *(document(name, racks.get(name)) for name in sorted((owned.keys() | planned) - named)),
+    ]
 
 
-def _member(
-    instance: str,
-    incarnation: str,
-    state: str,
-    rack: str | None,
-    measured: GroupLag,
-    speeds: Mapping[str, float],
-    counts: Mapping[str, int],
-) -> dict[str, object]:
-    return {
-        **_unknown_member(instance, rack),
-        "incarnation": incarnation,
-        "state": state,
-        "partitions": counts.get(instance, 0),
-        "lag": measured.members.get(instance),
-        "unknown": measured.unknown_of.get(instance, 0),
-        "load_seconds": finite(measured.loads.get(instance)),
-        "speed": finite(speeds.get(instance)),
-    }
-
-
-def _unknown_member(instance: str, rack: str | None) -> dict[str, object]:
-    return {
-        "instance": instance,
-        "incarnation": "",
-        "state": "away",
-        "rack": rack,
-        "capacity": None,
-        "partitions": 0,
-        "lag": None,
-        "unknown": 0,
-        "load_seconds": None,
-        "speed": None,
-        "pending": {},
-        "revoking": {},
-        "member_epoch": None,
-        "acked_epoch": None,
-    }
+def _by_member(owners: Mapping[TopicPartition, str]) -> dict[str, set[TopicPartition]]:
+    shares: dict[str, set[TopicPartition]] = {}
+    for partition, member in owners.items():
+        shares.setdefault(member, set()).add(partition)
+    return shares
 
 
 def _topic_document(
@@ -231,19 +219,17 @@ def _topic_document(
     moving: frozenset[TopicPartition],
 ) -> dict[str, object]:
     topic, count = record.topic, len(record.lag)
-    lags = record.known_lag
-    known = [lag for lag in lags if lag is not None]
     owner = [index.get(owners.get((topic, number), ""), NOBODY) for number in range(count)]
     return {
         "topic": topic,
         "partitions": count,
         "left": record.left,
         "at": record.at,
-        "total_lag": sum(known) if known else None,
+        "total_lag": record.total_lag,
         "longest_wait_seconds": record.longest_wait,
         "committed": [None if offset < 0 else offset for offset in record.committed],
         "end": list(record.known_end),
-        "lag": list(lags),
+        "lag": list(record.known_lag),
         "seconds": None if (waits := record.known_seconds) is None else list(waits),
         "rate": None if record.rate is None else list(record.rate),
         "owner": owner,

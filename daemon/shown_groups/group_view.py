@@ -1,4 +1,4 @@
-"""Groups as levelwind's topics describe them, for `groups`, `describe` and the demo.
+"""Groups as levelwind's topics describe them: the newest records of each group.
 
 A view is built from records alone: it needs no running daemon, and shows what any other reader of
 the topics sees.
@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from levelwind.assignors.protocol import partition_ranges as ranges
 from levelwind.assignors.protocol.records import (
     BrokerRecord,
     CutRecord,
@@ -26,9 +25,7 @@ from levelwind.assignors.protocol.records import (
     TriggerRecord,
 )
 from levelwind.assignors.protocol.records.reassembly import Reassembly
-from levelwind.assignors.protocol.records.shards import planned_assignments
 from levelwind.daemon.console import status
-from levelwind.daemon.control.watched.lag_owners import EQUAL_CAPACITY, member_racks_in, owners_in
 from levelwind.daemon.errors import NotFoundError
 from levelwind.daemon.kafka.topic_reader import ConsumedRecord, read_to_end
 
@@ -38,8 +35,6 @@ if TYPE_CHECKING:
     from levelwind.assignors.protocol.records import Key, Record
     from levelwind.assignors.protocol.topics import TopicKind
     from levelwind.daemon.config.settings import Settings
-    from levelwind.daemon.control.gain.cross_rack import CrossRackShares
-    from levelwind.daemon.control.snapshot import GroupLag
 
 MAX_SUGGESTIONS = 5
 """Largest number of group names in an error message."""
@@ -92,16 +87,6 @@ class GroupView:
         return not self.assigned and not self.members
 
     @property
-    def left_topics(self) -> list[str]:
-        """Names of the topics that the group has committed in and that no member reads."""
-        return sorted(name for name, record in self.current_lags().items() if record.left)
-
-    @property
-    def lag(self) -> int | None:
-        """Records that the group still has to read; see `GroupLag.total`."""
-        return self.measured().total
-
-    @property
     def leader_only_brokers(self) -> list[int]:
         """Online brokers with a rack that let consumers fetch from leaders alone.
 
@@ -113,108 +98,6 @@ class GroupView:
             for number, broker in sorted(self.brokers.items())
             if broker.online and broker.rack is not None and broker.follower_fetching is False
         ]
-
-    def current_lags(self) -> dict[str, LagRecord]:
-        """The lag that counts, by topic: without topics deleted or recreated since the sample."""
-        from levelwind.daemon.control.snapshot import current_lags  # noqa: PLC0415 - it imports NumPy
-
-        return current_lags(self.lags, self.topics, self.deleted_topics)
-
-    def measured(self) -> GroupLag:
-        """The lag of the group and of each active member."""
-        from levelwind.daemon.control.snapshot import group_lag  # noqa: PLC0415 - it imports NumPy
-
-        if self.watched:
-            capacity = dict.fromkeys(sorted(self.racks()), EQUAL_CAPACITY)
-        else:
-            capacity = {
-                instance: record.capacity
-                for (instance, _), record in self.assigned.items()
-                if record.state == "active"
-            }
-        return group_lag(self.current_lags(), self.owners(), capacity, self.speeds())
-
-    def speeds(self) -> dict[str, float]:
-        """Learned speeds that are sure enough, in records per second by instance."""
-        from levelwind.daemon.control.gain.demand import learned_speeds  # noqa: PLC0415 - it imports NumPy
-
-        return learned_speeds(self.learned)
-
-    def cross_rack(self) -> CrossRackShares:
-        """Shares of the partitions read from another rack: nominal, and as brokers let members."""
-        from levelwind.daemon.control.gain.cross_rack import cross_rack_shares  # noqa: PLC0415 - as above
-
-        return cross_rack_shares(self.owners(), self.racks(), self.topics, self.brokers)
-
-    def racks(self) -> dict[str, str | None]:
-        """Rack of each member, by instance."""
-        if self.watched:
-            return member_racks_in(self.current_lags())
-        return {instance: record.rack for (instance, _), record in self.assigned.items()}
-
-    def owners(self) -> dict[tuple[str, int], str]:
-        """The instance that owns each partition, or may still own it."""
-        if self.watched:
-            return owners_in(self.current_lags())
-        return {
-            partition: instance
-            for (instance, _), record in self.assigned.items()
-            if record.state == "active"
-            for partition in ranges.pairs(record.assigned)
-        }
-
-    def planned(self) -> dict[tuple[str, int], str] | None:
-        """The instance that the plan of a watched group gives each partition; None without one."""
-        if self.plan is None:
-            return None
-        shares = planned_assignments(self.plan, self.plan_shards)
-        if shares is None:
-            return None
-        return {
-            partition: instance
-            for instance, share in shares.items()
-            for partition in ranges.pairs(share)
-        }
-
-    def planned_figures(self) -> dict[str, int] | None:
-        """How far a watched group is as planned; None where no plan states an assignment.
-
-        `partitions` are those of the plan, `as_planned` those that their planned member owns.
-        """
-        planned = self.planned()
-        if planned is None:
-            return None
-        owners = self.owners()
-        as_planned = sum(owners.get(partition) == member for partition, member in planned.items())
-        return {"partitions": len(planned), "as_planned": as_planned}
-
-    def member_lags(self) -> Mapping[str, int | None]:
-        """Records that each active member still has to read, by instance."""
-        return self.measured().members
-
-    @property
-    def skew(self) -> float | None:
-        """The largest load over the mean load; None without any load or members."""
-        return self.measured().skew
-
-    def summary(self) -> dict[str, object]:
-        """One line of `levelwind groups`, by column."""
-        measured = self.measured()
-        return {
-            "group": self.name,
-            "mode": self.plan.mode if self.plan else "watched",
-            "strategy": self.plan.strategy if self.plan else None,
-            "group_epoch": self.plan.group_epoch if self.plan else None,
-            "members": len(measured.members),
-            "topics": sorted(self.lags),
-            "left_topics": self.left_topics,
-            "lag": measured.total,
-            "unknown": measured.unknown,
-            "drain_seconds": measured.drain_seconds,
-            "skew": measured.skew,
-            "planned": self.planned_figures(),
-            "triggers": sorted(self.triggers),
-        }
 
 
 class GroupViews:

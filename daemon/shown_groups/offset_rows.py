@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from levelwind.assignors.protocol.records import LagRecord
-    from levelwind.daemon.shown_groups.group_view import GroupView
+    from levelwind.daemon.shown_groups.shown_group import ShownGroup
     from levelwind.daemon.wire.group_requests import DescribedMember
 
 
@@ -71,7 +71,7 @@ class _Consumer(NamedTuple):
 
 
 def offset_rows(
-    view: GroupView,
+    shown: ShownGroup,
     described: Mapping[str, DescribedMember] | None = None,
     *,
     by_lag: bool = False,
@@ -79,24 +79,24 @@ def offset_rows(
     """Return the rows of a group.
 
     Args:
-        view: the group.
+        shown: the group.
         described: its members as the brokers describe them, by instance or else by member id.
         by_lag: whether the rows with the largest lag come first; else by topic and partition.
     """
     known = described or {}
-    consumers = _consumers(view, known)
-    owners, racks = view.owners(), view.racks()
+    consumers = _consumers(shown, known)
+    owners, racks = shown.measured.owners, shown.measured.racks
     rows: list[OffsetRow] = []
-    for topic, record in sorted(view.current_lags().items()):
+    for topic, record in sorted(shown.measured.lags.items()):
         readers = [owners.get((topic, number)) for number in range(len(record.lag))]
-        rows += _sampled_rows(view.name, record, readers, consumers, racks)
+        rows += _sampled_rows(shown.name, record, readers, consumers, racks)
     for (topic, number), owner in sorted(owners.items()):
-        if topic not in view.lags:
+        if topic not in shown.records.lags:
             consumer = consumers.get(owner, _Consumer(owner, None, None))
             rack = racks.get(owner)
-            rows.append(_bare(view.name, consumer, rack, topic=topic, partition=number))
+            rows.append(_bare(shown.name, consumer, rack, topic=topic, partition=number))
     for name in sorted(consumers.keys() - set(owners.values())):
-        rows.append(_bare(view.name, consumers[name], racks.get(name)))
+        rows.append(_bare(shown.name, consumers[name], racks.get(name)))
     return largest_lag_first(rows) if by_lag else rows
 
 
@@ -105,15 +105,15 @@ def largest_lag_first(rows: Iterable[OffsetRow]) -> list[OffsetRow]:
     return sorted(rows, key=lambda row: -1 if row.lag is None else row.lag, reverse=True)
 
 
-def _consumers(view: GroupView, known: Mapping[str, DescribedMember]) -> dict[str, _Consumer]:
-    if view.watched:
+def _consumers(shown: ShownGroup, known: Mapping[str, DescribedMember]) -> dict[str, _Consumer]:
+    if shown.records.watched:
         return {
             name: _Consumer(member.id, member.host or None, member.client_id or None)
             for name, member in known.items()
         }
     return {
         instance: _Consumer(f"{instance}/{incarnation}", None, instance)
-        for (instance, incarnation), record in sorted(view.assigned.items())
+        for (instance, incarnation), record in sorted(shown.records.assigned.items())
         if record.state == "active"
     }
 

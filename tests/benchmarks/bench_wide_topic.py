@@ -27,6 +27,7 @@ from levelwind.daemon.api.views.encoded_documents import encoded
 from levelwind.daemon.kafka.repeated_records import RepeatedRecords
 from levelwind.daemon.shown_groups.group_documents import group_document, group_summary
 from levelwind.daemon.shown_groups.group_view import GroupViews
+from levelwind.daemon.shown_groups.shown_group import ShownGroup
 from levelwind_testing import records
 from levelwind_testing.control.play import Play
 from levelwind_testing.pipeline.local_pipeline import TOPICS, LocalPipeline
@@ -173,8 +174,8 @@ def show(play: Play, lag: LagRecord) -> None:
     for kind, record in [*play.written, ("lag", lag)]:
         views.apply(kind, record)
     view = views.groups[GROUP]
-    timed("line of the table of groups", lambda: group_summary(view))
-    document = timed("document of the group", lambda: group_document(view))
+    timed("line of the table of groups", lambda: group_summary(ShownGroup(view)))
+    document = timed("document of the group", lambda: group_document(ShownGroup(view)))
     size("its JSON", timed("encoding it", lambda: encoded(document).encode()))
 
 

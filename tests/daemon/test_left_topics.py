@@ -12,10 +12,11 @@ from levelwind.daemon.control.gain.demand import group_demand, surely_moderate
 from levelwind.daemon.control.settings import ScalingSettings
 from levelwind.daemon.control.state.control_facts import facts_about
 from levelwind.daemon.gauges.group_figures import figures_of
+from levelwind.daemon.inspection.printed_groups import printed_group
 from levelwind.daemon.inspection.tables import print_group
 from levelwind.daemon.shown_groups.group_documents import group_document
-from levelwind.daemon.shown_groups.group_rows import group_json
 from levelwind.daemon.shown_groups.group_view import GroupViews
+from levelwind.daemon.shown_groups.shown_group import ShownGroup
 from levelwind_testing.control.play import Play
 from levelwind_testing.records import lag, topic
 
@@ -52,7 +53,7 @@ def view_of(*records):
     views = GroupViews()
     for record in records:
         views.apply("lag", decode("lag", *encode(record)))
-    return views.groups["g"]
+    return ShownGroup(views.groups["g"])
 
 
 BEHIND = st.lists(st.integers(0, 5000), min_size=1, max_size=4)
@@ -89,7 +90,7 @@ def test_a_topic_that_was_left_is_named_and_its_partitions_say_what_waits(capsys
     document = group_document(view)
     GroupDocument.model_validate({**document, "members_wanted": None}, strict=True)
     assert {topic["topic"]: topic["left"] for topic in document["topic"]} == {"t": False, "u": True}
-    described = group_json(view)
+    described = printed_group(view)
     assert described["left_topics"] == ["u"]
     notes = [row["note"] for row in described["partition"] if row["topic"] == "u"]
     assert notes == ["left: 500 records", "left: 20 records by the reset policy"]
@@ -102,4 +103,4 @@ def test_a_topic_without_commits_or_with_a_partition_that_is_claimed_is_not_left
     view = view_of(replace(left(5, 5), committed=commits, unclaimed=claimed))
     assert view.left_topics == []
     note = "unclaimed: 5 records" + (" by the reset policy" if commits[0] < 0 else "")
-    assert group_json(view)["partition"][0]["note"] == note
+    assert printed_group(view)["partition"][0]["note"] == note

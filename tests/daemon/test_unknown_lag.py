@@ -19,11 +19,12 @@ from levelwind.daemon.control.settings import ScalingSettings
 from levelwind.daemon.control.state.control_facts import facts_about
 from levelwind.daemon.gauges.group_families import families
 from levelwind.daemon.gauges.group_gauges import GroupGauges
+from levelwind.daemon.inspection.printed_groups import printed_group
 from levelwind.daemon.inspection.tables import print_group, print_groups
 from levelwind.daemon.shown_groups.group_documents import group_document, group_summary
-from levelwind.daemon.shown_groups.group_rows import group_json
 from levelwind.daemon.shown_groups.group_view import GroupViews
 from levelwind.daemon.shown_groups.offset_rows import offset_rows, write_csv
+from levelwind.daemon.shown_groups.shown_group import ShownGroup
 from levelwind.daemon.simulation.trace import read_trace
 from levelwind_testing.control.two_members import two_members
 from levelwind_testing.records import assignment, lag, member, topic
@@ -62,7 +63,7 @@ def view_of(kinds, behind):
     for number, instance in enumerate("ab"):
         share = [("t", n) for n in range(number, len(kinds), 2) if kinds[n] != "unclaimed"]
         views.apply("assignments", assignment(instance, ranges.by_topic(share), group="g"))
-    return views.groups["g"]
+    return ShownGroup(views.groups["g"])
 
 
 partitions = st.lists(
@@ -97,7 +98,7 @@ def test_what_is_not_known_is_null_in_every_document_and_missing_in_every_sum(fo
     assert (topic["lag"], topic["total_lag"], topic["unknown"]) == (lags, total(lags), unknown)
     assert all(topic["seconds"][number] is None for number in unknown)
     # The command line
-    shown = json.loads(json.dumps(group_json(view)))
+    shown = json.loads(json.dumps(printed_group(view)))
     assert (shown["lag"], shown["unknown"]) == (total(lags), len(unknown))
     assert [row["lag"] for row in shown["partition"]] == lags
     offsets = {row["partition"]: row for row in shown["offsets"] if row["topic"]}
@@ -117,7 +118,7 @@ def test_what_is_not_known_is_null_in_every_document_and_missing_in_every_sum(fo
 def test_no_log_end_is_shown_below_a_commit_that_the_log_had_reached(found):
     kinds, behind = found
     view, record = view_of(kinds, behind), sample(kinds, behind)
-    shown = {row["partition"]: row for row in group_json(view)["offsets"] if row["topic"]}
+    shown = {row["partition"]: row for row in printed_group(view)["offsets"] if row["topic"]}
     (documented,) = group_document(view)["topic"]
     for number, end in enumerate(documented["end"]):
         if record.end[number] < 0:
@@ -198,7 +199,7 @@ def test_groups_of_which_nothing_is_known_come_last_and_partial_sums_before_whol
         "whole": ("known", "beyond"),
     }.items():
         views.apply("lag", sample(kinds, (4, 0), group=name))
-    print_groups(views.groups.values())
+    print_groups(map(ShownGroup, views.groups.values()))
     rows = capsys.readouterr().out.splitlines()[1:]
     assert [row.split()[0] for row in rows] == ["partial", "whole", "none"]
 

@@ -174,6 +174,12 @@ class LagRecord(Declared):
         return tuple([None if n in unknown else records for n, records in enumerate(self.lag)])
 
     @property
+    def total_lag(self) -> int | None:
+        """Sum of the lag that is known; None where that of no partition is."""
+        known = [records for records in self.known_lag if records is not None]
+        return sum(known) if known else None
+
+    @property
     def known_end(self) -> tuple[int | None, ...]:
         """The end of each partition as far as it is known; None where it was never read.
 

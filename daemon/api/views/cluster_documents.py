@@ -6,6 +6,8 @@ import math
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from levelwind.daemon.shown_groups.shown_group import ShownGroup
+
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
@@ -37,7 +39,7 @@ def cluster_document(view: LiveView) -> dict[str, object]:
             in_sync.update(brokers)
     members: Counter[str | None] = Counter()
     for group in view.groups.values():
-        members.update(group.racks().values())
+        members.update(ShownGroup(group).measured.racks.values())
     racks: dict[str | None, list[int]] = {rack: [] for rack in members}
     for number, broker in sorted(view.brokers.items()):
         racks.setdefault(broker.rack, []).append(number)

@@ -25,6 +25,7 @@ from levelwind.daemon.api.views.lag_history import INTERVAL_SECONDS, LagHistory,
 from levelwind.daemon.service.log_image import LogImage
 from levelwind.daemon.shown_groups.group_documents import group_summary
 from levelwind.daemon.shown_groups.group_view import KINDS, GroupViews
+from levelwind.daemon.shown_groups.shown_group import ShownGroup
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -139,7 +140,7 @@ class LiveView:
         known = self._summaries.get(name)
         if known is not None and known[0] == changed:
             return known[1]
-        summary = group_summary(self.groups[name])
+        summary = group_summary(ShownGroup(self.groups[name]))
         self._summaries[name] = (changed, summary)
         return summary
 

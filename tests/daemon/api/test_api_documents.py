@@ -6,6 +6,7 @@ import pytest
 
 from levelwind.daemon.api import wire_models as models
 from levelwind.daemon.shown_groups.group_rows import partition_rows
+from levelwind.daemon.shown_groups.shown_group import ShownGroup
 from levelwind_testing.page.served_page import LEADER
 
 GROUPS = (
@@ -42,10 +43,8 @@ def test_a_document_is_what_its_model_promises(client, path, model):
 
 def test_a_group_has_the_partitions_that_describe_prints(served, client):
     document = client.document("/api/v1/groups/payments-ledger")
-    rows = {
-        (row["topic"], row["partition"]): row
-        for row in partition_rows(served.server._context.view.groups["payments-ledger"])
-    }
+    view = served.server._context.view.groups["payments-ledger"]
+    rows = {(row["topic"], row["partition"]): row for row in partition_rows(ShownGroup(view))}
     assert len(rows) == 48
     for topic in document["topic"]:
         for number in range(topic["partitions"]):

@@ -15,6 +15,7 @@ from levelwind.assignors.protocol.records import encode
 from levelwind.daemon.cli.main import main
 from levelwind.daemon.shown_groups.group_view import GroupViews
 from levelwind.daemon.shown_groups.offset_rows import COLUMNS, offset_rows
+from levelwind.daemon.shown_groups.shown_group import ShownGroup
 from levelwind.daemon.wire.group_requests import DescribedMember
 from levelwind_testing.kafka.consumer_groups_tool import describe_group
 from levelwind_testing.records import assignment, lag, topic
@@ -24,7 +25,7 @@ def view_of(*records):
     views = GroupViews()
     for kind, record in records:
         views.apply(kind, record)
-    return views.groups["g"]
+    return ShownGroup(views.groups["g"])
 
 
 def test_the_columns_are_those_of_the_tool_and_three_more():

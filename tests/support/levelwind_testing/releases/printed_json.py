@@ -13,11 +13,12 @@ from levelwind.daemon.config.settings import Settings
 from levelwind.daemon.decisions.encoding import assemble, parts
 from levelwind.daemon.decisions.replay import replay
 from levelwind.daemon.inspection.dead_letters import ClassifiedLetter, LetterVerdict
+from levelwind.daemon.inspection.printed_groups import printed_group, printed_summary
 from levelwind.daemon.levers.acting import act
 from levelwind.daemon.levers.orders import Operator, OperatorOrder
-from levelwind.daemon.shown_groups.group_rows import group_json
 from levelwind.daemon.shown_groups.group_view import GroupViews
 from levelwind.daemon.shown_groups.offset_rows import offset_rows
+from levelwind.daemon.shown_groups.shown_group import ShownGroup
 from levelwind_testing.control.play import Play
 from levelwind_testing.page.scripted_groups import small_installation
 from levelwind_testing.records import assignment, lag, member, skew_trigger, topic
@@ -84,9 +85,10 @@ def _of_groups() -> Iterator[Printed]:
     names |= {instance for view in groups for instance, _ in view.assigned}
     names |= {name for view in groups for record in view.lags.values() for name in record.members}
     data = frozenset(names)
-    yield "levelwind groups", [view.summary() for view in groups], data
-    yield "levelwind describe", [group_json(view) for view in groups], data
-    rows = [row._asdict() for view in groups for row in offset_rows(view)]
+    shown = [ShownGroup(view) for view in groups]
+    yield "levelwind groups", [printed_summary(group) for group in shown], data
+    yield "levelwind describe", [printed_group(group) for group in shown], data
+    rows = [row._asdict() for group in shown for row in offset_rows(group)]
     yield "levelwind groups --partitions", rows, data
     letter = DeadLetter(
         at=1, topic="t", partition=0, offset=1, reason="r", raw_key=None, raw_value=None

@@ -1,0 +1,107 @@
+"""What a group adds up to: its lag, its members' loads, and what is read across racks. Pure.
+
+Commands, the API and the metrics measure a group here, from the records of its topics or from facts
+about the control, so that all show the same figures.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+from levelwind.daemon.control.gain.cross_rack import CrossRackShares, cross_rack_shares
+from levelwind.daemon.control.gain.demand import learned_speeds
+from levelwind.daemon.control.snapshot import GroupLag, current_lags, group_lag
+from levelwind.daemon.control.watched.lag_owners import EQUAL_CAPACITY, member_racks_in, owners_in
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from levelwind.assignors.protocol.partition_ranges import TopicPartition
+    from levelwind.assignors.protocol.records import (
+        BrokerRecord,
+        LagRecord,
+        SpeedRecord,
+        TopicRecord,
+    )
+
+
+class ManagedMembers(NamedTuple):
+    """Members of a group that levelwind manages, by instance."""
+
+    owners: Mapping[TopicPartition, str]
+    """The instance that owns each partition, or may still own it."""
+    racks: Mapping[str, str | None]
+    capacity: Mapping[str, float]
+    """The announced capacity of each member that is planned for."""
+
+
+class ClusterLayout(NamedTuple):
+    """What is known of the cluster."""
+
+    topics: Mapping[str, TopicRecord]
+    """The layouts of topics, by name."""
+    deleted_topics: Collection[str]
+    brokers: Mapping[int, BrokerRecord]
+    """The brokers, by id."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeasuredGroup:
+    """A group with the lag that counts; each sum is made once, when it is first asked for."""
+
+    lags: Mapping[str, LagRecord]
+    """The lag that counts, by topic: without topics deleted or recreated since the sample."""
+    owners: Mapping[TopicPartition, str]
+    """The instance that owns each partition, or may still own it."""
+    racks: Mapping[str, str | None]
+    """Rack of each member, by instance."""
+    capacity: Mapping[str, float]
+    speeds: Mapping[str, float]
+    """Learned speeds that are sure enough, in records per second by instance."""
+    layout: ClusterLayout
+
+    @cached_property
+    def lag(self) -> GroupLag:
+        """The lag of the group and of each member, with their loads."""
+        return group_lag(self.lags, self.owners, self.capacity, self.speeds)
+
+    @cached_property
+    def crossing(self) -> CrossRackShares:
+        """Shares of the partitions read from another rack: nominal, and as brokers let members."""
+        return cross_rack_shares(self.owners, self.racks, self.layout.topics, self.layout.brokers)
+
+    @property
+    def unclaimed(self) -> int:
+        """Partitions that nobody claims."""
+        return sum(len(record.unclaimed_partitions) for record in self.lags.values())
+
+    @property
+    def upper_bounds(self) -> int:
+        """Partitions whose lag may count control records and aborted records."""
+        return sum(len(record.lag_upper_bound) for record in self.lags.values())
+
+
+def measured_group(
+    lags: Mapping[str, LagRecord],
+    layout: ClusterLayout,
+    managed: ManagedMembers | None,
+    learned: SpeedRecord | None,
+) -> MeasuredGroup:
+    """Return a group as its lag records and its members describe it. Cost: its partitions.
+
+    Args:
+        lags: the newest lag record of each topic, by name.
+        layout: what is known of the cluster.
+        managed: the members; None where the group subscribes, so that lag records alone name them.
+        learned: the newest record of the members' learned speeds.
+    """
+    counted = current_lags(lags, layout.topics, layout.deleted_topics)
+    if managed is None:
+        racks = member_racks_in(counted)
+        equal = dict.fromkeys(sorted(racks), EQUAL_CAPACITY)
+        managed = ManagedMembers(owners_in(counted), racks, equal)
+    return MeasuredGroup(
+        lags=counted, layout=layout, speeds=learned_speeds(learned), **managed._asdict()
+    )

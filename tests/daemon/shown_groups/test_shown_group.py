@@ -1,0 +1,79 @@
+"""A group is shown alike by commands, the API and the metrics."""
+
+import json
+
+import pytest
+
+from levelwind.daemon.control.state.control_facts import facts_about
+from levelwind.daemon.gauges.group_families import families
+from levelwind.daemon.inspection.printed_groups import printed_group, printed_summary
+from levelwind.daemon.shown_groups.group_documents import group_document, group_summary
+from levelwind.daemon.shown_groups.group_view import GroupViews
+from levelwind.daemon.shown_groups.shown_group import ShownGroup
+from levelwind_testing.control.play import Play
+from levelwind_testing.page.scripted_groups import small_installation
+
+OF_COMMANDS_ALONE = {"trigger", "partition", "offsets"}
+"""Fields of `levelwind describe` that the API shows elsewhere, or by topic."""
+OF_OTHER_TYPES = {"topics", "cross_rack", "plan", "proxy"}
+"""Fields that release 0.1.0 of the commands has with other types than the API."""
+GAUGES = {
+    "lag": "lag_records",
+    "unknown": "unknown_partitions",
+    "unclaimed": "unclaimed_partitions",
+    "drain_seconds": "drain_seconds",
+    "best_drain_seconds": "best_drain_seconds",
+    "skew": "skew_ratio",
+    "members": "members",
+}
+"""Gauges of a group by the field of its document."""
+
+
+@pytest.fixture(scope="module")
+def reads():
+    return [(read.kind, read.record) for read in small_installation().first()]
+
+
+@pytest.fixture(scope="module")
+def groups(reads):
+    """Groups of which some are managed and others subscribe."""
+    views = GroupViews()
+    for kind, record in reads:
+        views.apply(kind, record)
+    return {name: ShownGroup(view) for name, view in views.groups.items()}
+
+
+def without(document, fields):
+    return {name: value for name, value in document.items() if name not in fields}
+
+
+def test_commands_print_the_documents_of_the_api_and_more(groups):
+    for shown in groups.values():
+        printed, document = printed_group(shown), group_document(shown)
+        assert printed.keys() - document.keys() == OF_COMMANDS_ALONE
+        assert without(printed, OF_COMMANDS_ALONE | OF_OTHER_TYPES) == without(
+            document, OF_OTHER_TYPES
+        )
+        assert without(printed_summary(shown), OF_OTHER_TYPES) == without(
+            group_summary(shown), OF_OTHER_TYPES
+        )
+        assert document.items() >= group_summary(shown).items()
+        json.dumps(printed, allow_nan=False)
+
+
+def test_metrics_have_the_figures_of_the_documents(groups, reads):
+    play = Play(written=reads)
+    play.restart()
+    gauges = {
+        (sample.name, sample.labels.get("group"), sample.labels.get("kind")): sample.value
+        for family in families(facts_about(play.state), play.now)
+        for sample in family.samples
+    }
+    assert {shown.records.watched for shown in groups.values()} == {True, False}
+    for name, shown in groups.items():
+        summary = group_summary(shown)
+        for field, gauge in GAUGES.items():
+            value = gauges.get((f"levelwind_group_{gauge}", name, None))
+            assert value == pytest.approx(summary[field]), (name, field)
+        for kind, ratio in shown.measured.crossing._asdict().items():
+            assert gauges.get(("levelwind_group_cross_rack_ratio", name, kind)) == ratio
