@@ -33,7 +33,8 @@ class ApiContext:
     registry: CollectorRegistry
     """The daemon's metrics."""
     members_wanted: Callable[[str], int | None] = lambda _: None
-    """Returns how many members a group wants; None where this daemon does not lead."""
+    """Returns how many members a group wants, and may wait for what is new; None where this daemon
+    does not lead."""
     tokens: TokenFile | None = None
     """The tokens that open the levers; None: they are closed."""
     readiness: Callable[[float], Readiness] = field(default=_starting)

@@ -72,8 +72,8 @@ def group_routes(context: ApiContext) -> APIRouter:
     @router.get("/groups/{group:path}", response_model=GroupDocument, responses=NOT_FOUND)
     async def group(group: str) -> Any:
         """Return one group: its plan, its members, and lag, owner and racks of each partition."""
+        wanted = await run_in_threadpool(context.members_wanted, group)
         shown = known(group)
-        wanted = context.members_wanted(group)
         state = (view.changed_in(group), view.cluster_version, wanted)
         body = documents.get(
             group, state, lambda: {**group_document(shown), "members_wanted": wanted}

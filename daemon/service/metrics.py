@@ -109,9 +109,9 @@ class Metrics:
     def members_wanted(self, group: str) -> int | None:
         """Return the members that a group wants; None without such a group, or while not leading.
 
-        May be called from any thread.
+        May be called from any thread but the event loop's: it waits for facts that are new.
         """
-        facts = self._facts(0.0)
+        facts = self._new_facts()
         return None if facts is None else self._gauges.members_wanted(facts, group)
 
     def _new_facts(self) -> ControlFacts | None:

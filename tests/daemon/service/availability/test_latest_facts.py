@@ -6,49 +6,77 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from levelwind.daemon.service.availability import latest_facts
-from levelwind.daemon.service.availability.latest_facts import LatestFacts
+from levelwind.daemon.service.availability.latest_facts import (
+    FRESH_SECONDS,
+    WANTED_SECONDS,
+    LatestFacts,
+)
 
 LONG = 60.0
 """Seconds that no wait of these tests lasts."""
 
 
+class Taken:
+    """Facts that are the state itself, by a clock that a test sets."""
+
+    def __init__(self):
+        self.now = 100.0
+        self.facts = LatestFacts(lambda: self.now)
+
+    def offer(self, state, after=0.0):
+        self.now += after
+        self.facts.offer(state)
+
+    def get(self, patience=0.0):
+        return self.facts.get(patience)
+
+
 @pytest.fixture
-def facts(monkeypatch):
-    """Facts that are the state itself."""
+def taken(monkeypatch):
     monkeypatch.setattr(latest_facts, "facts_about", lambda state: state)
-    return LatestFacts()
+    return Taken()
 
 
-def test_the_first_facts_are_taken_unasked_and_further_ones_only_when_somebody_asked(facts):
-    assert facts.get() is None
-    facts.offer("first")
-    facts.offer("nobody asked")
-    assert facts.get() == "first"
-    facts.offer("asked")
-    facts.offer("nobody asked again")
-    assert facts.get() == "asked"
+def test_the_first_facts_are_taken_unasked_and_others_while_somebody_asks(taken):
+    taken.offer("first")
+    taken.offer("nobody asked", after=0.5)
+    assert taken.get() == "first"
+    taken.offer("asked", after=0.5)
+    assert taken.get() == "asked"
+    taken.offer("asked a moment ago", after=WANTED_SECONDS)
+    taken.offer("asked long ago", after=0.5)
+    assert taken.get() == "asked a moment ago"
 
 
-def test_who_waits_gets_facts_that_were_taken_after_the_question(facts):
-    facts.offer("first")
-    facts.get()
+def test_who_has_patience_gets_newer_facts_than_old_ones(taken):
+    taken.offer("old")
+    taken.now += 2 * FRESH_SECONDS
     over = threading.Event()
 
     def offers():
         while not over.is_set():
-            facts.offer("new")
+            taken.offer("new")
 
     with ThreadPoolExecutor() as pool:
-        asked = pool.submit(facts.get, LONG)
+        asked = pool.submit(taken.get, LONG)
         pool.submit(offers)
         assert asked.result(LONG) == "new"
         over.set()
 
 
-def test_whose_patience_ends_gets_the_facts_of_before(facts):
-    facts.offer("first")
-    assert facts.get(0.001) == "first"
+def test_nobody_waits_for_newer_facts_than_those_of_a_moment_ago(taken):
+    taken.offer("first")
+    taken.now += FRESH_SECONDS / 2
+    assert taken.get(LONG) == "first"
 
 
-def test_nobody_waits_for_a_control_that_does_not_lead_yet(facts):
-    assert facts.get(LONG) is None
+def test_whose_patience_ends_gets_the_old_facts(taken):
+    taken.offer("old")
+    taken.now += 2 * FRESH_SECONDS
+    assert taken.get(0.001) == "old"
+
+
+def test_nobody_waits_for_a_control_that_does_not_lead_yet(taken):
+    assert taken.get(LONG) is None
+    taken.offer("first")
+    assert taken.get() == "first"
