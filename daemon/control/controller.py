@@ -65,8 +65,8 @@ from levelwind.daemon.control.recovery import recover
 from levelwind.daemon.control.schedule.cluster_changes import cluster_changed
 from levelwind.daemon.control.schedule.deciding import decide_about, enter, undecided
 from levelwind.daemon.control.schedule.lever_changes import (
+    lever_changed,
     overrides_events,
-    pulled,
     recovered_proposals,
     with_levers,
 )
@@ -188,7 +188,7 @@ def _receive(
             case PlannerRecord(planner_epoch=epoch) if epoch > state.planner_epoch:
                 return state, [*effects, Fenced(planner=record)]
             case LeverRecord() | Tombstone(key=("lever", _, _, _)):
-                state, more = pulled(state, record, clock)
+                state, more = lever_changed(state, record, clock)
                 effects += more
                 continue
             case MemberRecord(planner_epoch=epoch) if state.planner_epoch < epoch <= BELIEVED_EPOCH:

@@ -39,7 +39,7 @@ def with_levers(group: ManagedGroup, levers: GroupLevers, now: float) -> Managed
     return replace(group, policy=group.policy.without_change(Cause.OPERATOR))
 
 
-def pulled(
+def lever_changed(
     state: ControlState, record: LeverRecord | Tombstone, clock: Clock
 ) -> tuple[ControlState, list[Effect]]:
     """Take in a lever that was set or released, and let the groups follow that it acts on."""
