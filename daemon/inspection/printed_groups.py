@@ -14,8 +14,8 @@ from levelwind.daemon.shown_groups.group_documents import (
     json_safe,
     plan_document,
 )
-from levelwind.daemon.shown_groups.group_rows import partition_rows
 from levelwind.daemon.shown_groups.offset_rows import offset_rows
+from levelwind.daemon.shown_groups.partition_rows import partition_rows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

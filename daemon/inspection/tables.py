@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from levelwind.assignors.protocol.declared.declaration import as_document
 from levelwind.daemon.console import age_text, borderless_table, stdout_console
 from levelwind.daemon.shown_groups.group_documents import group_summary, member_documents
-from levelwind.daemon.shown_groups.group_rows import partition_rows
 from levelwind.daemon.shown_groups.offset_rows import offset_rows, offset_table
+from levelwind.daemon.shown_groups.partition_rows import partition_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from levelwind.daemon.api import wire_models as models
-from levelwind.daemon.shown_groups.group_rows import partition_rows
+from levelwind.daemon.shown_groups.partition_rows import partition_rows
 from levelwind.daemon.shown_groups.shown_group import ShownGroup
 from levelwind_testing.page.served_page import LEADER
 
