@@ -141,6 +141,36 @@ CONTROL = (
             "::test_the_name_of_a_plan_means_its_decision_and_no_order_to_go_back_to_it"
         ),
     ),
+    SourceMutant(
+        name="facts-share-unread-samples",
+        file="daemon/control/state/control_facts.py",
+        old="""\
+        unread=dict(group.unread),
+""",
+        new="""\
+        unread=group.unread,
+""",
+        harm="A scrape goes through samples that the control replaces meanwhile, and fails.",
+        caught_by=(
+            "tests/daemon/control/state/test_control_facts.py"
+            "::test_no_step_changes_facts_that_were_taken"
+        ),
+    ),
+    SourceMutant(
+        name="layouts-change-under-their-readers",
+        file="daemon/control/controller.py",
+        old="""\
+                    state = replace(state, topics=dict(layouts))
+""",
+        new="""\
+                    pass
+""",
+        harm="The leader proxy misses the layout of a topic that is replaced, and leaves a group.",
+        caught_by=(
+            "tests/daemon/control/state/test_control_facts.py"
+            "::test_no_step_changes_facts_that_were_taken"
+        ),
+    ),
 )
 """Of the control, the levers and the decisions."""
 
@@ -575,4 +605,82 @@ RECORDS = (
     ),
 )
 
-MUTANTS = (*CONTROL, *PIPELINE, *OBSERVER, *CLIENTS, *RECORDS)
+SHOWN = (
+    SourceMutant(
+        name="old-facts-are-good-enough",
+        file="daemon/service/availability/latest_facts.py",
+        old="""\
+            if patience and self._taken_at < at - FRESH_SECONDS:
+""",
+        new="""\
+            if patience and self._taken_at < at - WANTED_SECONDS:
+""",
+        harm="A probe tells of a freeze that ended seconds ago.",
+        caught_by=(
+            "tests/daemon/service/availability/test_latest_facts.py"
+            "::test_who_has_patience_gets_newer_facts_than_old_ones"
+        ),
+    ),
+    SourceMutant(
+        name="a-page-asks-in-vain",
+        file="daemon/service/availability/latest_facts.py",
+        old="""\
+            self._wanted_until = at + WANTED_SECONDS
+""",
+        new="""\
+            self._wanted_until = at
+""",
+        harm="An open page shows the status of its last question.",
+        caught_by=(
+            "tests/daemon/service/availability/test_latest_facts.py"
+            "::test_the_first_facts_are_taken_unasked_and_others_while_somebody_asks"
+        ),
+    ),
+    SourceMutant(
+        name="no-members-without-a-plan",
+        file="daemon/gauges/group_families.py",
+        old="""\
+        "members": figures.members if planned or lag.members else None,
+""",
+        new="""\
+        "members": figures.members if planned else None,
+""",
+        harm="Groups that subscribe without a plan have no gauge of members, though the page has.",
+        caught_by=(
+            "tests/daemon/shown_groups/test_shown_group.py"
+            "::test_metrics_have_the_figures_of_the_documents"
+        ),
+    ),
+    SourceMutant(
+        name="lag-of-a-former-topic",
+        file="daemon/shown_groups/measured_group.py",
+        old="""\
+    counted = current_lags(lags, layout.topics, layout.deleted_topics)
+""",
+        new="""\
+    counted = dict(lags)
+""",
+        harm="Lag of a topic that was deleted and made anew counts on the page and in alerts.",
+        caught_by=(
+            "tests/daemon/control/test_snapshot.py"
+            "::test_the_lag_of_a_recreated_topic_counts_in_no_skew"
+        ),
+    ),
+    SourceMutant(
+        name="planned-members-that-nobody-knows",
+        file="daemon/shown_groups/group_documents.py",
+        old="""\
+        *(document(name, racks.get(name)) for name in sorted((owned.keys() | planned) - named)),
+""",
+        new="""\
+        *(document(name, racks.get(name)) for name in sorted(owned.keys() - named)),
+""",
+        harm="A member that is gone has no row, though the plan gives it partitions.",
+        caught_by=(
+            "tests/daemon/inspection/test_tables.py"
+            "::test_a_published_plan_is_shown_beside_what_the_members_own"
+        ),
+    ),
+)
+
+MUTANTS = (*CONTROL, *PIPELINE, *OBSERVER, *CLIENTS, *RECORDS, *SHOWN)

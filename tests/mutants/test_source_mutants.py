@@ -31,6 +31,7 @@ AREAS = {
     "OBSERVER": ("daemon/observer/", "daemon/kafka/"),
     "RECORDS": ("assignors/protocol/",),
     "CLIENTS": ("assignors/clients/", "assignors/handover/", "daemon/proxy/"),
+    "SHOWN": ("daemon/shown_groups/", "daemon/gauges/", "daemon/service/availability/"),
 }
 """Folders of the source that each part of the list is about."""
 

@@ -60,8 +60,11 @@ def test_who_has_patience_gets_newer_facts_than_old_ones(taken):
     with ThreadPoolExecutor() as pool:
         asked = pool.submit(taken.get, LONG)
         pool.submit(offers)
-        assert asked.result(LONG) == "new"
-        over.set()
+        try:
+            found = asked.result(LONG)
+        finally:
+            over.set()
+    assert found == "new"
 
 
 def test_nobody_waits_for_newer_facts_than_those_of_a_moment_ago(taken):
