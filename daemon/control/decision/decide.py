@@ -35,6 +35,8 @@ from levelwind.daemon.control.settings import Cause
 from levelwind.daemon.control.snapshot import GroupSnapshot
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from levelwind.assignors.protocol.records import GroupRecord
     from levelwind.daemon.control.context import ControlContext
     from levelwind.daemon.control.managed_group import ManagedGroup
@@ -59,7 +61,14 @@ def decide(
     evaluated = evaluated.then(evaluate_last_plan(evaluated.group, snapshot))
     group = _without_lost_records(evaluated.group, context)
     planned = (
-        _plan_if_due(group, planning, snapshot, may_plan=may_plan)
+        plan_if_due(
+            group,
+            group.situation(),
+            planning,
+            snapshot,
+            may_plan=may_plan,
+            publish=lambda cause, plan: _publish(group, cause, plan, planning, snapshot),
+        )
         if group.records_lost_at is None
         else Decision(group=group)
     )
@@ -114,19 +123,48 @@ def _without_lost_records(group: ManagedGroup, context: ControlContext) -> Manag
     return replace(group, records_lost_at=None)
 
 
-def _plan_if_due(
-    group: ManagedGroup, planning: PlanSettings, snapshot: GroupSnapshot, *, may_plan: bool
+def plan_if_due(
+    group: ManagedGroup,
+    situation: Situation,
+    planning: PlanSettings,
+    snapshot: GroupSnapshot,
+    *,
+    may_plan: bool,
+    publish: Callable[[Cause, ComputedPlan], Decision],
+    object_to: Callable[[Cause, ComputedPlan], Suppression | None] = lambda *_: None,
 ) -> Decision:
-    """Make the plan that is due, or note why it is not made."""
-    due = due_cause(group, group.situation(), snapshot)
-    if isinstance(due, Decision):
-        return due
+    """Make the plan that is due and worth its moves, or note why it is not made.
+
+    Args:
+        group: the group.
+        situation: the facts that the policy decides by.
+        planning: the group's strategy.
+        snapshot: the facts about the group.
+        may_plan: whether a plan may be computed now.
+        publish: returns the decision that publishes the plan.
+        object_to: returns a further reason against a plan that the policy admits.
+    """
+    cause = _due_cause(group, situation, snapshot)
+    if isinstance(cause, Decision):
+        return cause
     if not may_plan:
         return Decision(group=group, awaits_plan=True)
-    return replace(_plan(group, due, planning, snapshot), computed=True)
+    plan = computed_plan(group, cause, planning, snapshot)
+    if isinstance(plan, Decision):
+        return replace(plan, computed=True)
+    context = snapshot.context
+    suppression = group.policy.admit_plan(cause, plan.proposal, context.now, context.settings)
+    suppression = suppression or object_to(cause, plan)
+    if suppression is not None:
+        decision = _refuse_plan(group, cause, plan, suppression, snapshot)
+    elif needs_approval(group, cause, planning):
+        decision = propose(group, cause, plan, snapshot)
+    else:
+        decision = publish(cause, plan)
+    return replace(decision, computed=True)
 
 
-def due_cause(
+def _due_cause(
     group: ManagedGroup, situation: Situation, snapshot: GroupSnapshot
 ) -> Cause | Decision:
     """Return the cause of a plan now; without one, the decision that makes none."""
@@ -146,22 +184,6 @@ def due_cause(
     if frozen := kept_plan.objection_of_freeze(group, cause, snapshot):
         return suppress(kept_plan.put_off(group, frozen.until), cause, frozen, None, snapshot)
     return cause
-
-
-def _plan(
-    group: ManagedGroup, cause: Cause, planning: PlanSettings, snapshot: GroupSnapshot
-) -> Decision:
-    """Compute a plan, and publish it if it is worth its moves."""
-    context = snapshot.context
-    plan = computed_plan(group, cause, planning, snapshot)
-    if isinstance(plan, Decision):
-        return plan
-    suppression = group.policy.admit_plan(cause, plan.proposal, context.now, context.settings)
-    if suppression is None and needs_approval(group, cause, planning):
-        return propose(group, cause, plan, snapshot)
-    if suppression is None:
-        return _publish(group, cause, plan, planning, snapshot)
-    return refuse_plan(group, cause, plan, suppression, snapshot)
 
 
 def computed_plan(
@@ -192,7 +214,7 @@ def computed_plan(
         return fail(group, cause, traceback.format_exc(), snapshot)
 
 
-def refuse_plan(
+def _refuse_plan(
     group: ManagedGroup,
     cause: Cause,
     plan: ComputedPlan,

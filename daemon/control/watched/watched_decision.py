@@ -18,13 +18,8 @@ from levelwind.daemon.control import plan_record
 from levelwind.daemon.control.audit.decision_draft import draft
 from levelwind.daemon.control.audit.group_decision import Decision
 from levelwind.daemon.control.context import LogEvent
-from levelwind.daemon.control.decision.decide import (
-    computed_plan,
-    due_cause,
-    evaluate_last_plan,
-    refuse_plan,
-)
-from levelwind.daemon.control.decision.ordered_plan import ended_proposal, needs_approval, propose
+from levelwind.daemon.control.decision.decide import evaluate_last_plan, plan_if_due
+from levelwind.daemon.control.decision.ordered_plan import ended_proposal
 from levelwind.daemon.control.gain.cooldown import TRIGGERED
 from levelwind.daemon.control.policy import Objection, Situation, Suppression
 from levelwind.daemon.control.settings import Cause
@@ -62,13 +57,17 @@ def decide_watched(
     if not snapshot.members:
         return Decision(group=group)
     evaluated = evaluate_last_plan(_watched(group, snapshot), snapshot)
-    due = due_cause(evaluated.group, _situation(evaluated.group), snapshot)
-    if isinstance(due, Decision):
-        return evaluated.then(due)
-    if not may_plan:
-        return evaluated.then(Decision(group=evaluated.group, awaits_plan=True))
-    planned = _plan(evaluated.group, due, planning, mode, snapshot)
-    return evaluated.then(replace(planned, computed=True))
+    group = evaluated.group
+    planned = plan_if_due(
+        group,
+        _situation(group),
+        planning,
+        snapshot,
+        may_plan=may_plan,
+        publish=lambda cause, plan: _publish(group, cause, plan, mode, snapshot),
+        object_to=lambda cause, plan: _repeats(group, cause, plan, context),
+    )
+    return evaluated.then(planned)
 
 
 def end_plan(group: ManagedGroup) -> Decision:
@@ -114,27 +113,14 @@ def _situation(group: ManagedGroup) -> Situation:
     )
 
 
-def _plan(
-    group: ManagedGroup,
-    cause: Cause,
-    planning: PlanSettings,
-    mode: Mode,
-    snapshot: WatchedSnapshot,
-) -> Decision:
-    """Compute a plan, and publish it if it is worth its moves."""
-    context = snapshot.context
-    plan = computed_plan(group, cause, planning, snapshot)
-    if isinstance(plan, Decision):
-        return plan
-    suppression = group.policy.admit_plan(cause, plan.proposal, context.now, context.settings)
-    if suppression is None and cause in TRIGGERED and plan.target == group.target:
-        pause = context.settings.cooldown.duration
-        suppression = Suppression(Objection.CONFIRMED, context.now + pause, pause)
-    if suppression is None and needs_approval(group, cause, planning):
-        return propose(group, cause, plan, snapshot)
-    if suppression is None:
-        return _publish(group, cause, plan, mode, snapshot)
-    return refuse_plan(group, cause, plan, suppression, snapshot)
+def _repeats(
+    group: ManagedGroup, cause: Cause, plan: ComputedPlan, context: ControlContext
+) -> Suppression | None:
+    """Object to a plan for a trigger that says what the plan in force says."""
+    if cause not in TRIGGERED or plan.target != group.target:
+        return None
+    pause = context.settings.cooldown.duration
+    return Suppression(Objection.CONFIRMED, context.now + pause, pause)
 
 
 def _publish(
