@@ -362,6 +362,10 @@ class Ledger:
             for partition in chain(holding.granted, holding.revoking)
         }
 
+    def owning_instances(self) -> dict[TopicPartition, str]:
+        """The instance that may be using each partition that is not FREE."""
+        return {partition: owner.instance for partition, owner in self.owners().items()}
+
     def granted(self, incarnation: Incarnation) -> frozenset[TopicPartition]:
         """Partitions that the incarnation may own as of the last published epoch."""
         holding = self.holdings.get(incarnation)

@@ -223,10 +223,7 @@ class ManagedGroup:
 
     def owners(self) -> dict[TopicPartition, str]:
         """Return the instance that may be using each partition, by partition."""
-        return {
-            partition: incarnation.instance
-            for partition, incarnation in self.ledger.owners().items()
-        }
+        return self.ledger.owning_instances()
 
     def reads(self, topic: str) -> bool:
         """Whether any live member subscribes to a topic, by its name or by a pattern."""

@@ -50,12 +50,11 @@ class TopicFigures:
     @classmethod
     def of(cls, record: LagRecord, *, keep: bool) -> TopicFigures:
         """Add up a sample; keep it if its partitions are shown."""
-        known = [lag for lag in record.known_lag if lag is not None]
         return cls(
             topic=record.topic,
             at=record.at,
             lag=record.total_lag,
-            largest_lag=max(known, default=None),
+            largest_lag=max((lag for lag in record.known_lag if lag is not None), default=None),
             seconds=record.longest_wait,
             committed=_sum_of_offsets(record.committed),
             end=_sum_of_offsets(record.known_end),
@@ -134,7 +133,7 @@ def _managed_members(group: GroupFacts) -> ManagedMembers | None:
     if subscribes:
         return None
     return ManagedMembers(
-        owners=group.owners(),
+        owners=group.ledger.owning_instances(),
         racks={member.instance: member.rack for member in group.live},
         capacity={member.instance: member.capacity for member in group.live},
     )

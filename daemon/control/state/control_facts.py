@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from levelwind.assignors.handover.ledger import Ledger
-    from levelwind.assignors.protocol.partition_ranges import TopicPartition
     from levelwind.assignors.protocol.records import (
         BrokerRecord,
         GroupRecord,
@@ -61,11 +60,6 @@ class GroupFacts(NamedTuple):
         newer = {topic: sample.read() for topic, sample in self.unread.items()}
         readable = {topic: lag for topic, lag in newer.items() if isinstance(lag, LagRecord)}
         return {**self.read, **readable}
-
-    def owners(self) -> dict[TopicPartition, str]:
-        """Return the instance that may be using each partition."""
-        owners = self.ledger.owners()
-        return {partition: incarnation.instance for partition, incarnation in owners.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
