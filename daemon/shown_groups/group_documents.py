@@ -51,7 +51,7 @@ def group_summary(shown: ShownGroup) -> dict[str, object]:
         "cross_rack": finite(
             crossing.nominal if crossing.effective is None else crossing.effective
         ),
-        "moving": len(_moving_partitions(shown)),
+        "moving": len(shown.moving),
         "plan_id": plan.plan_id if plan else None,
         "planned_at": plan.computed_at if plan else None,
         "planned": None if planned is None else planned._asdict(),
@@ -67,7 +67,6 @@ def group_document(shown: ShownGroup) -> dict[str, object]:
     index = {str(member["instance"]): number for number, member in enumerate(members)}
     member_racks = [member["rack"] for member in members]
     sets: dict[tuple[str, ...], int] = {}
-    moving = _moving_partitions(shown)
     drain = measured.lag.drain
     return {
         **group_summary(shown),
@@ -80,7 +79,7 @@ def group_document(shown: ShownGroup) -> dict[str, object]:
         "member": members,
         "topic": [
             _topic_document(
-                record, index, measured.owners, shown.planned, member_racks, sets, moving
+                record, index, measured.owners, shown.planned, member_racks, sets, shown.moving
             )
             for _, record in sorted(measured.lags.items())
         ],
@@ -129,18 +128,6 @@ def _evidence(record: TriggerRecord) -> dict[str, object]:
         "at": record.at,
         "figures": json_safe(as_document(record.evidence)),
     }
-
-
-def _moving_partitions(shown: ShownGroup) -> frozenset[TopicPartition]:
-    """Return the partitions that are being handed over."""
-    if shown.records.watched:
-        return frozenset()
-    return frozenset(
-        partition
-        for record in shown.records.assigned.values()
-        for share in (record.pending, record.revoking)
-        for partition in ranges.pairs(share)
-    )
 
 
 def member_documents(shown: ShownGroup) -> list[dict[str, object]]:

@@ -49,18 +49,40 @@ class ClusterLayout(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class MeasuredGroup:
-    """A group with the lag that counts; each sum is made once, when it is first asked for."""
+    """A group with the lag that counts; each figure is computed once, when it is first asked for.
+
+    Cost: the partitions of the group.
+    """
 
     lags: Mapping[str, LagRecord]
     """The lag that counts, by topic: without topics deleted or recreated since the sample."""
-    owners: Mapping[TopicPartition, str]
-    """The instance that owns each partition, or may still own it."""
-    racks: Mapping[str, str | None]
-    """Rack of each member, by instance."""
-    capacity: Mapping[str, float]
-    speeds: Mapping[str, float]
-    """Learned speeds that are sure enough, in records per second by instance."""
     layout: ClusterLayout
+    managed: ManagedMembers | None
+    """The members; None where the group subscribes, so that lag records alone name them."""
+    learned: SpeedRecord | None
+    """The newest record of the members' learned speeds."""
+
+    @cached_property
+    def owners(self) -> Mapping[TopicPartition, str]:
+        """The instance that owns each partition, or may still own it."""
+        return owners_in(self.lags) if self.managed is None else self.managed.owners
+
+    @cached_property
+    def racks(self) -> Mapping[str, str | None]:
+        """Rack of each member, by instance."""
+        return member_racks_in(self.lags) if self.managed is None else self.managed.racks
+
+    @property
+    def capacity(self) -> Mapping[str, float]:
+        """Capacity of each member, by instance."""
+        if self.managed is None:
+            return dict.fromkeys(sorted(self.racks), EQUAL_CAPACITY)
+        return self.managed.capacity
+
+    @cached_property
+    def speeds(self) -> Mapping[str, float]:
+        """Learned speeds that are sure enough, in records per second by instance."""
+        return learned_speeds(self.learned)
 
     @cached_property
     def lag(self) -> GroupLag:
@@ -84,24 +106,11 @@ class MeasuredGroup:
 
 
 def measured_group(
-    lags: Mapping[str, LagRecord],
+    newest: Mapping[str, LagRecord],
     layout: ClusterLayout,
     managed: ManagedMembers | None,
     learned: SpeedRecord | None,
 ) -> MeasuredGroup:
-    """Return a group as its lag records and its members describe it. Cost: its partitions.
-
-    Args:
-        lags: the newest lag record of each topic, by name.
-        layout: what is known of the cluster.
-        managed: the members; None where the group subscribes, so that lag records alone name them.
-        learned: the newest record of the members' learned speeds.
-    """
-    counted = current_lags(lags, layout.topics, layout.deleted_topics)
-    if managed is None:
-        racks = member_racks_in(counted)
-        equal = dict.fromkeys(sorted(racks), EQUAL_CAPACITY)
-        managed = ManagedMembers(owners_in(counted), racks, equal)
-    return MeasuredGroup(
-        lags=counted, layout=layout, speeds=learned_speeds(learned), **managed._asdict()
-    )
+    """Return a group, from the newest lag record of each topic; the rest as in `MeasuredGroup`."""
+    lags = current_lags(newest, layout.topics, layout.deleted_topics)
+    return MeasuredGroup(lags=lags, layout=layout, managed=managed, learned=learned)

@@ -50,16 +50,36 @@ class ShownGroup:
         return measured_group(records.lags, layout, managed, records.learned)
 
     def _managed_members(self) -> ManagedMembers:
-        assigned = {instance: each for (instance, _), each in self.records.assigned.items()}
-        active = [each for each in self.records.assigned.values() if each.state == "active"]
+        assigned = self.records.assigned.values()
+        active = [each for each in assigned if each.state == "active"]
         return ManagedMembers(
             owners={
                 partition: each.instance
                 for each in active
                 for partition in ranges.pairs(each.assigned)
             },
-            racks={instance: each.rack for instance, each in assigned.items()},
+            racks=self._assigned_racks(),
             capacity={each.instance: each.capacity for each in active},
+        )
+
+    def _assigned_racks(self) -> dict[str, str | None]:
+        return {each.instance: each.rack for each in self.records.assigned.values()}
+
+    @property
+    def racks(self) -> Mapping[str, str | None]:
+        """Rack of each member, by instance; does not look at the partitions of managed members."""
+        return self.measured.racks if self.records.watched else self._assigned_racks()
+
+    @cached_property
+    def moving(self) -> frozenset[TopicPartition]:
+        """The partitions that are being handed over."""
+        if self.records.watched:
+            return frozenset()
+        return frozenset(
+            partition
+            for each in self.records.assigned.values()
+            for share in (each.pending, each.revoking)
+            for partition in ranges.pairs(share)
         )
 
     @property

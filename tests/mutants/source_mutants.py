@@ -655,10 +655,10 @@ SHOWN = (
         name="lag-of-a-former-topic",
         file="daemon/shown_groups/measured_group.py",
         old="""\
-    counted = current_lags(lags, layout.topics, layout.deleted_topics)
+    lags = current_lags(newest, layout.topics, layout.deleted_topics)
 """,
         new="""\
-    counted = dict(lags)
+    lags = dict(newest)
 """,
         harm="Lag of a topic that was deleted and made anew counts on the page and in alerts.",
         caught_by=(

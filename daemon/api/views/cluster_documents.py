@@ -39,7 +39,7 @@ def cluster_document(view: LiveView) -> dict[str, object]:
             in_sync.update(brokers)
     members: Counter[str | None] = Counter()
     for group in view.groups.values():
-        members.update(ShownGroup(group).measured.racks.values())
+        members.update(ShownGroup(group).racks.values())
     racks: dict[str | None, list[int]] = {rack: [] for rack in members}
     for number, broker in sorted(view.brokers.items()):
         racks.setdefault(broker.rack, []).append(number)
