@@ -126,14 +126,14 @@ class WideTopic:
 
     def create(self) -> None:
         admin = AdminClient({"bootstrap.servers": self._bootstrap})
-        steps = [*range(MOST_CREATED, self.partitions, MOST_CREATED), self.partitions]
-        admin.create_topics([NewTopic(TOPIC, steps[0], 1)])[TOPIC].result(WITHIN)
-        for before, number in zip([0, *steps], steps, strict=False):
-            if before:
+        for number in [*range(MOST_CREATED, self.partitions, MOST_CREATED), self.partitions]:
+            if number <= MOST_CREATED:
+                done = admin.create_topics([NewTopic(TOPIC, number, 1)])
+            else:
                 more = [NewPartitions(TOPIC, number)]
-                admin.create_partitions(more, request_timeout=WITHIN)[TOPIC].result(WITHIN)
-            while self._led(admin) < number:
-                time.sleep(0.5)
+                done = admin.create_partitions(more, request_timeout=WITHIN)
+            done[TOPIC].result(WITHIN)
+            wait_until("leaders", lambda known=number: self._led(admin) >= known, WITHIN)
 
     def _led(self, admin: AdminClient) -> int:
         layout = admin.list_topics(TOPIC, timeout=60).topics[TOPIC].partitions.values()
