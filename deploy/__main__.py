@@ -18,10 +18,10 @@ def setup() -> None:
 def lock() -> None:
     """Resolve the pom again and write the locks."""
     jars.LOCK.write_text(jars.written({name: jars.resolve(name) for name in jars.SETS}))
-    older: dict[str, tuple[jars.Jar, ...]] = {
-        version: jars.resolve("brokers", version) for version in jars.OLDER_BROKERS
+    others: dict[str, tuple[jars.Jar, ...]] = {
+        version: jars.resolve("brokers", version) for version in jars.OTHER_BROKERS
     }
-    jars.OLDER_LOCK.write_text(jars.written(older))
+    jars.OTHER_LOCK.write_text(jars.written(others))
 
 
 def dist() -> None:

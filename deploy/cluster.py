@@ -34,7 +34,7 @@ from levelwind.deploy.broker_config import (
     properties,
 )
 from levelwind.deploy.errors import SetupError
-from levelwind.deploy.jars import OlderBrokers, broker_classpath
+from levelwind.deploy.jars import OtherBrokers, broker_classpath
 from levelwind.deploy.java import java
 from levelwind.deploy.ports import answers, free_ports, is_free
 
@@ -93,7 +93,7 @@ class Cluster:
         record_classes: Path | None = None,
         security: BrokerSecurity | None = None,
         libraries: Sequence[Path] = (),
-        version: OlderBrokers | None = None,
+        version: OtherBrokers | None = None,
     ) -> Self:
         """Start brokers 1 to `brokers` and wait until the cluster lists them all.
 
@@ -111,7 +111,7 @@ class Cluster:
                 stopped; None: the brokers use the archive if there is one.
             security: the brokers' TLS, SASL and authorizer; None for an open listener alone.
             libraries: jars that the brokers load beside their own, as their `libs` directory has.
-            version: an older release of the brokers, for tests; None for that of the pom.
+            version: another release of the brokers, for tests; None for that of the pom.
 
         Raises:
             SetupError: Java, a jar or a port is missing, or a broker failed; the text says which.

@@ -1,7 +1,7 @@
 """Locked jars: a file that differs from its lock in one byte never reaches a classpath.
 
 `pom.xml` names the versions, and `jars.lock` the resolved artifacts with a sha256 each. Brokers of
-older releases have a lock of their own, `older-brokers.lock`, from the same profile of the pom.
+other releases have a lock of their own, `other-brokers.lock`, from the same profile of the pom.
 Both fetching and locking use a Maven resolver in Python, which knows the registry: Maven is not
 needed, nor is a network once the cache is warm.
 """
@@ -25,16 +25,16 @@ from levelwind.deploy.errors import SetupError
 HERE = Path(__file__).parent
 POM = HERE / "pom.xml"
 LOCK = HERE / "jars.lock"
-OLDER_LOCK = HERE / "older-brokers.lock"
+OTHER_LOCK = HERE / "other-brokers.lock"
 
 JarSet = Literal["brokers", "spark", "tools", "compiler", "hadoop", "s3"]
 SETS: tuple[JarSet, ...] = ("brokers", "spark", "tools", "compiler", "hadoop", "s3")
 AT_SETUP: tuple[JarSet, ...] = ("brokers", "spark", "tools", "compiler")
 """The sets that are fetched at once; another one when something asks for it."""
 
-OlderBrokers = Literal["3.6.2", "3.9.1", "4.0.0"]
-OLDER_BROKERS: tuple[OlderBrokers, ...] = ("3.6.2", "3.9.1", "4.0.0")
-"""Older releases of the brokers, which only tests run; each is fetched when one asks for it."""
+OtherBrokers = Literal["3.6.2", "3.9.1", "4.0.0"]
+OTHER_BROKERS: tuple[OtherBrokers, ...] = ("3.6.2", "3.9.1", "4.0.0")
+"""Other releases of the brokers, which only tests run; each is fetched when one asks for it."""
 
 _ATTEMPTS = 3
 _BROKERS_VERSION = re.compile(r"(?<=<brokers\.version>)[^<]+")
@@ -71,12 +71,12 @@ def classpath(jars: JarSet, progress: Callable[[str], None] = lambda _: None) ->
 
 
 def broker_classpath(
-    version: OlderBrokers | None = None, progress: Callable[[str], None] = lambda _: None
+    version: OtherBrokers | None = None, progress: Callable[[str], None] = lambda _: None
 ) -> tuple[Path, ...]:
-    """Verified files of the brokers, of an older release if one is given."""
+    """Verified files of the brokers, of another release if one is given."""
     if version is None:
         return classpath("brokers", progress)
-    return _verified(locked(version, OLDER_LOCK), f"brokers {version}", progress)
+    return _verified(locked(version, OTHER_LOCK), f"brokers {version}", progress)
 
 
 def _verified(
@@ -91,8 +91,8 @@ def _verified(
     return tuple(repository / jar.path for jar in wanted)
 
 
-def locked(jars: JarSet | OlderBrokers, lock: Path = LOCK) -> tuple[Jar, ...]:
-    """Jars that a lock names for a set or an older release of the brokers, in its order."""
+def locked(jars: JarSet | OtherBrokers, lock: Path = LOCK) -> tuple[Jar, ...]:
+    """Jars that a lock names for a set or another release of the brokers, in its order."""
     return tuple(
         _parsed(name, digest) for name, digest in tomllib.loads(lock.read_text())[jars].items()
     )
@@ -200,14 +200,14 @@ def keep_only(wanted: Iterable[JarSet]) -> None:
             _stamp(file).unlink(missing_ok=True)
 
 
-def resolve(jars: JarSet, older: OlderBrokers | None = None) -> tuple[Jar, ...]:
-    """Resolve a set of the pom, for a lock; `older` replaces the pom's release of the brokers."""
+def resolve(jars: JarSet, release: OtherBrokers | None = None) -> tuple[Jar, ...]:
+    """Resolve a set of the pom, for a lock; `release` replaces the pom's release of the brokers."""
     from jgo import maven  # noqa: PLC0415 - slow to import
 
     resolver = maven.PythonResolver(maven.ProfileConstraints(properties={"jars": jars}))
     pom = POM.read_text()
-    if older is not None:
-        pom = _BROKERS_VERSION.sub(older, pom)
+    if release is not None:
+        pom = _BROKERS_VERSION.sub(release, pom)
     with tempfile.TemporaryDirectory(prefix=".locking-", dir=cache()) as scratch:
         context = maven.MavenContext(resolver=resolver, repo_cache=Path(scratch), timeout=30)
         _, nodes = context.pom_dependency_list(maven.POM(pom))

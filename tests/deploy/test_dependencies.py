@@ -45,7 +45,7 @@ def test_every_package_has_one_version_and_hashes_and_comes_from_a_registry(lock
         assert all(HASH.match(line) for line in hashes), name
 
 
-@pytest.mark.parametrize("lock", ["jars.lock", "older-brokers.lock"])
+@pytest.mark.parametrize("lock", ["jars.lock", "other-brokers.lock"])
 def test_every_jar_has_a_hash(lock):
     locked = tomllib.loads((ROOT / "deploy" / lock).read_text())
     assert locked

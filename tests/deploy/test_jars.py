@@ -162,10 +162,10 @@ def test_the_lock_holds_the_versions_of_the_pom():
     }
 
 
-@pytest.mark.parametrize("version", jars.OLDER_BROKERS)
-def test_the_lock_of_older_brokers_holds_each_release_with_the_loggers_of_the_present_one(version):
+@pytest.mark.parametrize("version", jars.OTHER_BROKERS)
+def test_the_lock_of_other_brokers_holds_each_release_with_the_loggers_of_the_present_one(version):
     pom = properties_of_the_pom()
-    found = {jar.artifact: jar.version for jar in jars.locked(version, jars.OLDER_LOCK)}
+    found = {jar.artifact: jar.version for jar in jars.locked(version, jars.OTHER_LOCK)}
     assert found[f"kafka_{pom['scala.version']}"] == found["kafka-clients"] == version
     # Two loggers on a class path would write the broker's log elsewhere.
     loggers = {name for name in found if "log4j" in name or "logback" in name}
@@ -173,13 +173,13 @@ def test_the_lock_of_older_brokers_holds_each_release_with_the_loggers_of_the_pr
     assert {found[name] for name in loggers} == {pom["log4j.version"]}
 
 
-def test_older_brokers_are_fetched_when_they_are_asked_for_and_not_at_set_up(monkeypatch, registry):
-    older = replace(JAR, artifact="older", version="3.6.2")
-    sets = {**dict.fromkeys(jars.SETS, (JAR,)), "3.6.2": (older,)}
+def test_other_brokers_are_fetched_when_they_are_asked_for_and_not_at_set_up(monkeypatch, registry):
+    other = replace(JAR, artifact="other", version="3.6.2")
+    sets = {**dict.fromkeys(jars.SETS, (JAR,)), "3.6.2": (other,)}
     monkeypatch.setattr(jars, "locked", lambda name, _lock=None: sets[name])
     monkeypatch.setattr(deploy, "java", lambda _: None)
     deploy.setup()
-    path = Path(os.environ["XDG_CACHE_HOME"]) / "levelwind" / "maven" / older.path
+    path = Path(os.environ["XDG_CACHE_HOME"]) / "levelwind" / "maven" / other.path
     assert not path.exists()
     assert jars.broker_classpath("3.6.2") == (path,)
     assert jars.broker_classpath() == jars.classpath("brokers") != (path,)
@@ -195,14 +195,14 @@ def test_the_connector_is_of_the_release_of_the_installed_spark():
 
 
 def test_no_artifact_is_on_a_classpath_twice():
-    older = [jars.locked(version, jars.OLDER_LOCK) for version in jars.OLDER_BROKERS]
-    for locked in (*map(jars.locked, jars.SETS), *older):
+    others = [jars.locked(version, jars.OTHER_LOCK) for version in jars.OTHER_BROKERS]
+    for locked in (*map(jars.locked, jars.SETS), *others):
         artifacts = [(jar.group, jar.artifact) for jar in locked]
         assert len(artifacts) == len(set(artifacts))
 
 
 @pytest.mark.parametrize(
-    ("lock", "names"), [(jars.LOCK, jars.SETS), (jars.OLDER_LOCK, jars.OLDER_BROKERS)]
+    ("lock", "names"), [(jars.LOCK, jars.SETS), (jars.OTHER_LOCK, jars.OTHER_BROKERS)]
 )
 def test_a_lock_reads_back_as_it_was_written(tmp_path, lock, names):
     sets = {name: jars.locked(name, lock) for name in names}

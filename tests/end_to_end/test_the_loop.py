@@ -17,7 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from levelwind.assignors.handover.timers import Timers
 from levelwind.assignors.protocol import partition_ranges as ranges
 from levelwind.clients.confluent import ManagedConsumer, NotOwnedError
-from levelwind.deploy.jars import OlderBrokers
+from levelwind.deploy.jars import OtherBrokers
 from levelwind_testing.kafka.broker_releases import RELEASES, WITHOUT_KIP_848, brokers_of
 from levelwind_testing.kafka.managed_consumers import committed, initialise, poll_until
 from levelwind_testing.kafka.reassignment import reassign
@@ -49,7 +49,7 @@ SETTINGS = (
 
 
 @pytest.fixture(scope="module", params=RELEASES)
-def release(request) -> OlderBrokers | None:
+def release(request) -> OtherBrokers | None:
     return request.param
 
 

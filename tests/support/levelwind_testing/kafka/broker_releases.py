@@ -1,4 +1,4 @@
-"""Releases of the brokers that a test runs on: the present one, and by `make rare` older ones."""
+"""Releases of the brokers that a test runs on: the present one, and by `make rare` others."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from levelwind.deploy.cluster import Cluster
-from levelwind.deploy.jars import OLDER_BROKERS, OlderBrokers
+from levelwind.deploy.jars import OTHER_BROKERS, OtherBrokers
 from levelwind_testing.kafka.patient_brokers import PATIENT
 
 if TYPE_CHECKING:
@@ -16,17 +16,19 @@ if TYPE_CHECKING:
 
 RELEASES = [
     pytest.param(None, id="present"),
-    *(pytest.param(version, id=version, marks=pytest.mark.rare) for version in OLDER_BROKERS),
+    *(pytest.param(version, id=version, marks=pytest.mark.rare) for version in OTHER_BROKERS),
 ]
 """Parameters of a fixture that starts brokers; None is the release of the pom."""
 READY_SECONDS = 400.0
 """Longest start of brokers that have no archive of classes, while other tests use the machine."""
 WITHOUT_KIP_848 = {"3.6.2", "3.9.1"}
 """Releases whose brokers give no partitions to a consumer with `group.protocol=consumer`."""
+WITH_KIP_848 = [each for each in RELEASES if not WITHOUT_KIP_848.intersection(each.values)]
+"""The others, as parameters of a fixture."""
 
 
 @contextmanager
-def brokers_of(release: OlderBrokers | None, request: pytest.FixtureRequest) -> Iterator[Cluster]:
+def brokers_of(release: OtherBrokers | None, request: pytest.FixtureRequest) -> Iterator[Cluster]:
     """Three brokers of a release: of the present one those that all tests of the run share."""
     if release is None:
         yield request.getfixturevalue("cluster")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from levelwind.deploy.jars import OlderBrokers
+    from levelwind.deploy.jars import OtherBrokers
 
 SUPER_USER = "root"
 MECHANISMS = {
@@ -121,7 +121,7 @@ def secure_brokers(
     authorize: bool = True,
     settings: dict[str, str] | None = None,
     log_allowed: bool = False,
-    version: OlderBrokers | None = None,
+    version: OtherBrokers | None = None,
     libraries: Sequence[Path] = (),
 ) -> Iterator[SecureBrokers]:
     """Start brokers with TLS, SCRAM and, if asked for, the authorizer; stop them at the end.
