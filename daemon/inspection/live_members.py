@@ -13,18 +13,14 @@ from levelwind.assignors.protocol.kafka.carried_plan import MARK
 from levelwind.assignors.protocol.partition_ranges import WireError
 from levelwind.daemon.console import echo
 from levelwind.daemon.errors import LevelwindError
-from levelwind.daemon.wire.broker_connection import (
-    ConnectionFailedError,
-    addresses,
-    find_coordinator,
-    open_connection,
-)
+from levelwind.daemon.wire.broker_connection import ConnectionFailedError, addresses
 from levelwind.daemon.wire.client_security import client_security
 from levelwind.daemon.wire.group_requests import (
     NO_ERROR,
     DescribeConsumerGroupRequest,
     DescribeGroupRequest,
 )
+from levelwind.daemon.wire.shared_connections import SharedConnections
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -65,23 +61,20 @@ def described_members(settings: Settings, groups: Iterable[str]) -> Described:
 async def _describe(
     bootstrap: Sequence[tuple[str, int]], groups: list[str], security: ClientSecurity
 ) -> tuple[Described, list[str]]:
-    connections: dict[tuple[str, int], BrokerConnection] = {}
+    connections = SharedConnections(bootstrap, security, CLIENT_ID)
     described: Described = {}
     failures: list[str] = []
     try:
         for group in groups:
             try:
-                address = await find_coordinator(bootstrap, group, security, CLIENT_ID)
-                if address not in connections:
-                    connections[address] = await open_connection(*address, security, CLIENT_ID)
-                members = await members_of(connections[address], group)
+                coordinator = await connections.to(await connections.coordinator(group))
+                members = await members_of(coordinator, group)
             except (ConnectionFailedError, WireError, TimeoutError) as error:
                 failures.append(f"{group}: {error}")
                 continue
             described[group] = {member.instance_id or member.id: member for member in members}
     finally:
-        for connection in connections.values():
-            connection.close()
+        connections.close()
     return described, failures
 
 

@@ -22,6 +22,7 @@ from levelwind.daemon.telemetry.throttle import Outage, changes
 from levelwind.daemon.wall_clock import now_ms
 from levelwind.daemon.wire.broker_connection import ConnectionFailedError, addresses
 from levelwind.daemon.wire.client_security import client_security
+from levelwind.daemon.wire.shared_connections import SharedConnections
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
 
 RECORDS_PER_TRANSACTION = 5_000
 """The most records of one transaction: readers wait for its end."""
+CLIENT_ID = "levelwind-commits"
+"""Client id of the connections."""
+
 STOP_SECONDS = 5.0
 """Longest time that `stop` waits for the thread."""
 EXAMPLES = 5
@@ -75,11 +79,10 @@ class CommitPoller:
         self._topic = topic
         self._on_round = on_round
         self._log = log
-        self._coordinators = Coordinators(
-            addresses(client_config["bootstrap.servers"]),
-            client_security(client_config),
-            RequestPace(settings.requests_per_second),
+        connections = SharedConnections(
+            addresses(client_config["bootstrap.servers"]), client_security(client_config), CLIENT_ID
         )
+        self._coordinators = Coordinators(connections, RequestPace(settings.requests_per_second))
         self._schedule = PollSchedule()
         self._mirror: CommitMirror | None = None
         self._refused: dict[tuple[str, str], str] = {}

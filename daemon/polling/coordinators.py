@@ -10,22 +10,10 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from levelwind.daemon.wire.broker_connection import ConnectionFailedError, open_connection
-from levelwind.daemon.wire.poll_requests import BrokersRequest
-
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from levelwind.daemon.wire.broker_connection import BrokerConnection
-    from levelwind.daemon.wire.client_security import ClientSecurity
     from levelwind.daemon.wire.group_requests import Request
     from levelwind.daemon.wire.poll_requests import Broker
-
-CLIENT_ID = "levelwind-commits"
-"""Client id of the connections."""
-
-ANSWER_SECONDS = 10.0
-"""Longest time for a connection to be opened, and for an answer."""
+    from levelwind.daemon.wire.shared_connections import SharedConnections
 
 
 @dataclass(slots=True)
@@ -46,22 +34,17 @@ class RequestPace:
 
 
 class Coordinators:
-    """One connection to each broker."""
+    """All brokers, each asked at its turn."""
 
-    def __init__(
-        self, bootstrap: Sequence[tuple[str, int]], security: ClientSecurity, pace: RequestPace
-    ) -> None:
-        """Begin without any.
+    def __init__(self, connections: SharedConnections, pace: RequestPace) -> None:
+        """Begin.
 
         Args:
-            bootstrap: hosts and ports of the brokers that are asked for the others.
-            security: the security of the connections.
+            connections: those to the brokers.
             pace: when requests may be sent.
         """
-        self._bootstrap = tuple(bootstrap)
-        self._security = security
+        self._connections = connections
         self.pace = pace
-        self._connections: dict[tuple[str, int], BrokerConnection] = {}
 
     async def brokers(self) -> dict[int, Broker]:
         """Return the addresses of all brokers, by number.
@@ -69,17 +52,8 @@ class Coordinators:
         Raises:
             ConnectionFailedError: no broker answers.
         """
-        failed = ConnectionFailedError("no broker is configured")
-        # One that has answered before answers again, even where no name of the settings does.
-        for address in dict.fromkeys([*self._connections, *self._bootstrap]):
-            try:
-                found: dict[int, Broker] = await self.ask(address, BrokersRequest())
-            except ConnectionFailedError as error:
-                failed = error
-            else:
-                self._forget_all_but({*found.values(), *self._bootstrap})
-                return found
-        raise failed
+        await self._wait()
+        return await self._connections.brokers()
 
     async def versions(self, address: tuple[str, int]) -> dict[int, tuple[int, int]]:
         """Return the oldest and newest version of requests that a broker takes, by key.
@@ -87,7 +61,7 @@ class Coordinators:
         Raises:
             ConnectionFailedError: it cannot be reached.
         """
-        return (await self._connection(address)).versions
+        return (await self._connections.to(address)).versions
 
     async def ask(self, address: tuple[str, int], request: Request) -> Any:
         """Send a request to a broker and return its response.
@@ -95,37 +69,12 @@ class Coordinators:
         Raises:
             ConnectionFailedError: it cannot be reached, or does not answer in time.
         """
-        host, port = address
-        connection = await self._connection(address)
-        await asyncio.sleep(self.pace.wait(asyncio.get_running_loop().time()))
-        try:
-            async with asyncio.timeout(ANSWER_SECONDS):
-                return await connection.ask(request)
-        except (TimeoutError, ConnectionFailedError) as error:
-            self._close(address)
-            reason = f"{host}:{port}: {error or 'no answer in time'}"
-            raise ConnectionFailedError(reason) from error
+        await self._wait()
+        return await self._connections.ask(address, request)
 
     def close(self) -> None:
         """End all connections."""
-        for address in [*self._connections]:
-            self._close(address)
+        self._connections.close()
 
-    async def _connection(self, address: tuple[str, int]) -> BrokerConnection:
-        if (connection := self._connections.get(address)) is None:
-            connection = await open_connection(*address, self._security, CLIENT_ID, ANSWER_SECONDS)
-            self._connections[address] = connection
-            connection.on_lost = lambda _: self._lose(address, connection)
-        return connection
-
-    def _lose(self, address: tuple[str, int], connection: BrokerConnection) -> None:
-        if self._connections.get(address) is connection:
-            del self._connections[address]
-
-    def _close(self, address: tuple[str, int]) -> None:
-        if (connection := self._connections.pop(address, None)) is not None:
-            connection.close()
-
-    def _forget_all_but(self, addresses: set[tuple[str, int]]) -> None:
-        for address in self._connections.keys() - addresses:
-            self._close(address)
+    async def _wait(self) -> None:
+        await asyncio.sleep(self.pace.wait(asyncio.get_running_loop().time()))

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from levelwind.daemon.polling.commit_mirror import CommitMirror
     from levelwind.daemon.polling.coordinators import Coordinators
     from levelwind.daemon.polling.poll_schedule import PollSchedule
+    from levelwind.daemon.wire.broker_connection import Address
     from levelwind.daemon.wire.poll_requests import (
         FetchedGroup,
         ListedGroup,
@@ -39,8 +40,6 @@ if TYPE_CHECKING:
         PolledConsumerGroup,
         PolledGroup,
     )
-
-    Address = tuple[str, int]
 
 SETTLED = frozenset({"Stable", "Empty", "Dead"})
 """States of classic groups in which the members' own bytes are told."""

@@ -9,35 +9,27 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from levelwind.daemon.proxy.proxy_state import BrokersAnswered
-from levelwind.daemon.wire.broker_connection import ConnectionFailedError, open_connection
+from levelwind.daemon.wire.broker_connection import ConnectionFailedError
 from levelwind.daemon.wire.config_requests import BrokerSettingRequest
 from levelwind.daemon.wire.group_requests import NO_ERROR
-from levelwind.daemon.wire.poll_requests import BrokersRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from levelwind.daemon.wire.client_security import ClientSecurity
-    from levelwind.daemon.wire.group_requests import Request
-    from levelwind.daemon.wire.poll_requests import Broker
+    from levelwind.daemon.wire.shared_connections import SharedConnections
 
 SETTING = "group.consumer.assignors"
 CLASS = "levelwind.coordinator.PlannedAssignor"
 FRESH_SECONDS = 10.0
 """Time for which an answer serves further groups."""
-ANSWER_SECONDS = 3.0
-CLIENT_ID = "levelwind-proxy"
 
 
 @dataclass(slots=True)
 class BrokerAssignors:
     """All methods belong to the thread of the event loop."""
 
-    bootstrap: Sequence[tuple[str, int]]
-    security: ClientSecurity
+    connections: SharedConnections
     _answer: asyncio.Task[BrokersAnswered] | None = None
     _fresh_until: float = 0.0
 
@@ -51,7 +43,7 @@ class BrokerAssignors:
 
     async def _ask(self) -> BrokersAnswered:
         try:
-            brokers = await self._brokers()
+            brokers = await self.connections.brokers()
         except ConnectionFailedError as error:
             return BrokersAnswered((), str(error))
         settings = await asyncio.gather(
@@ -66,30 +58,9 @@ class BrokerAssignors:
                 lacking.append(number)
         return BrokersAnswered(tuple(lacking))
 
-    async def _brokers(self) -> dict[int, Broker]:
-        failed = ConnectionFailedError("no broker is configured")
-        for address in self.bootstrap:
-            try:
-                found: dict[int, Broker] = await self._asked(address, BrokersRequest())
-            except ConnectionFailedError as error:
-                failed = error
-            else:
-                return found
-        raise failed
-
     async def _setting(self, broker: int, address: tuple[str, int]) -> list[str] | str:
         """The classes that a broker has, or why it does not tell."""
-        found = await self._asked(address, BrokerSettingRequest(broker, SETTING))
+        found = await self.connections.ask(address, BrokerSettingRequest(broker, SETTING))
         if found.error != NO_ERROR:
             return f"broker {broker} does not tell its setting {SETTING}: error {found.error}"
         return [name.strip() for name in (found.value or "").split(",")]
-
-    async def _asked(self, address: tuple[str, int], request: Request) -> Any:
-        connection = await open_connection(*address, self.security, CLIENT_ID, ANSWER_SECONDS)
-        try:
-            async with asyncio.timeout(ANSWER_SECONDS):
-                return await connection.ask(request)
-        except TimeoutError as error:
-            raise ConnectionFailedError("no answer in time") from error
-        finally:
-            connection.close()

@@ -30,12 +30,7 @@ from levelwind.daemon.proxy.proxy_state import (
     Woken,
 )
 from levelwind.daemon.telemetry.log_events import level_of
-from levelwind.daemon.wire.broker_connection import (
-    OPEN_SECONDS,
-    ConnectionFailedError,
-    find_coordinator,
-    open_connection,
-)
+from levelwind.daemon.wire.broker_connection import ConnectionFailedError
 from levelwind.daemon.wire.consumer_heartbeat import LEAVING, ConsumerHeartbeatRequest
 from levelwind.daemon.wire.group_requests import (
     JoinRequest,
@@ -51,11 +46,8 @@ if TYPE_CHECKING:
     from levelwind.daemon.proxy.proxy_state import LedMember, ProxyEffect, ProxyEvent, Standing
     from levelwind.daemon.proxy.settings import ProxySettings
     from levelwind.daemon.wire.broker_connection import BrokerConnection
-    from levelwind.daemon.wire.client_security import ClientSecurity
     from levelwind.daemon.wire.group_requests import Request
-
-CLIENT_ID = "levelwind-proxy"
-"""Client id of the proxy."""
+    from levelwind.daemon.wire.shared_connections import SharedConnections
 
 GRID_SECONDS = 0.25
 """Links are woken at multiples of this time, so that heartbeats of many groups go out together."""
@@ -70,9 +62,7 @@ class ProxySurroundings:
 
     instance_id: str
     """`group.instance.id` of the proxy in every group."""
-    bootstrap: tuple[tuple[str, int], ...]
-    """Brokers to begin with, by host and port."""
-    security: ClientSecurity
+    connections: SharedConnections
     assignors: BrokerAssignors
     settings: ProxySettings
     layouts: Callable[[], Mapping[str, TopicRecord]]
@@ -86,13 +76,19 @@ class ProxySurroundings:
 
 
 class GroupLink:
-    """The proxy's link to one group."""
+    """The proxy's link to one group.
 
-    def __init__(self, group: str, surroundings: ProxySurroundings) -> None:
+    It asks over a connection to the coordinator that it shares with other links, until it joins a
+    classic group: the answer waits for other members, and so would all behind it.
+    """
+
+    def __init__(self, group: str, surroundings: ProxySurroundings, lane: int) -> None:
         self._state = ProxyState(group=group)
-        self._around = surroundings
+        self._around, self._lane = surroundings, lane
         self._loop = asyncio.get_running_loop()
         self._connection: BrokerConnection | None = None
+        self._is_alone = False
+        """Whether the connection is this link's alone."""
         self._coordinator: tuple[str, int] | None = None
         self._opening: asyncio.Task[None] | None = None
         self._departing: set[asyncio.Task[None]] = set()
@@ -107,6 +103,10 @@ class GroupLink:
             log = self._around.log.error
             log("proxy.failed", group=group, error=str(error), exc_info=error)
             self._step(Broken(f"{type(error).__name__}: {error}"))
+
+    @property
+    def _is_shared(self) -> bool:
+        return self._connection is not None and not self._is_alone
 
     async def departed(self) -> None:
         """Wait until the link has left its group, at most `FAREWELL_SECONDS`."""
@@ -149,9 +149,10 @@ class GroupLink:
         match effect:
             case Connect():
                 self._opening = self._loop.create_task(self._open())
+            case Send(request=JoinRequest() as request) if self._is_shared:
+                self._opening = self._loop.create_task(self._join(request))
             case Send(request=request):
-                if self._connection is not None:
-                    self._connection.send(request, self._on_response)
+                self._send(request)
             case AskBrokers():
                 self._spawn(self._ask_brokers())
             case Depart():
@@ -162,50 +163,61 @@ class GroupLink:
     async def _ask_brokers(self) -> None:
         self.handle(await self._around.assignors.lacking())
 
-    def _on_response(self, response: Any) -> None:
-        self.handle(Answered(response))
+    def _send(self, request: Request) -> None:
+        if (connection := self._connection) is not None:
+            connection.send(
+                request, partial(self._on_response, connection), partial(self._on_lost, connection)
+            )
+
+    def _on_response(self, connection: BrokerConnection, response: Any) -> None:
+        if connection is self._connection:
+            self.handle(Answered(response))
 
     async def _open(self) -> None:
-        around = self._around
-        # A member has a session timeout from when its group's next coordinator is there, and the
-        # brokers may name a host that has vanished until then.
-        within = min(OPEN_SECONDS, around.settings.session_timeout / 2)
+        connections = self._around.connections
         try:
-            self._coordinator = await find_coordinator(
-                around.bootstrap, self._state.group, around.security, CLIENT_ID, within
-            )
-            connection = await open_connection(
-                *self._coordinator, around.security, CLIENT_ID, within
-            )
+            self._coordinator = await connections.coordinator(self._state.group)
+            self._connection = await connections.to(self._coordinator, self._lane)
         except ConnectionFailedError as error:
             self.handle(Disconnected(str(error)))
             return
+        self.handle(Connected(self._connection.versions))
+
+    async def _join(self, request: JoinRequest) -> None:
+        assert self._coordinator is not None  # noqa: S101 - it has told the group's protocol
+        try:
+            connection = await self._around.connections.alone(self._coordinator)
+        except ConnectionFailedError as error:
+            self._connection = None
+            self.handle(Disconnected(str(error)))
+            return
         connection.on_lost = partial(self._on_lost, connection)
-        self._connection = connection
-        self.handle(Connected(connection.versions))
+        self._connection, self._is_alone = connection, True
+        self._send(request)
 
     def _on_lost(self, connection: BrokerConnection, reason: str) -> None:
         if connection is self._connection:
-            self._connection = None
+            self._connection, self._is_alone = None, False
             self.handle(Disconnected(reason))
 
     # Leaving.
 
     def _depart(self, departure: Depart) -> None:
-        """Close the connection, after a farewell of each member that leaves.
+        """Close a connection of the link's own, after a farewell of each member that leaves.
 
         A broker handles the requests of a connection one after the other, so a farewell behind a
-        join that waits for other members would come too late: it takes another connection.
+        join that waits for other members would come too late: it takes the shared connection.
         """
         connection, self._connection = self._connection, None
+        alone, self._is_alone = self._is_alone, False
         if self._opening is not None and self._opening is not asyncio.current_task():
             self._opening.cancel()
         self._opening = None
-        if connection is not None:
+        if connection is not None and alone:
             connection.on_lost = lambda _: None
         if farewells := self._farewells(departure):
-            self._spawn(self._bid_farewell(connection, farewells))
-        elif connection is not None:
+            self._spawn(self._bid_farewell(connection if alone else None, farewells))
+        elif connection is not None and alone:
             connection.close()
 
     def _farewells(self, departure: Depart) -> list[Request]:
@@ -224,16 +236,16 @@ class GroupLink:
         around = self._around
         try:
             async with asyncio.timeout(FAREWELL_SECONDS):
-                if connection is None or _waits_for_members(connection):
+                if connection is not None and not _waits_for_members(connection):
+                    speaking = connection
+                elif self._coordinator is None:
+                    return
+                else:
                     if connection is not None:
                         connection.close()
-                    if self._coordinator is None:
-                        return
-                    connection = await open_connection(
-                        *self._coordinator, around.security, CLIENT_ID
-                    )
+                    speaking = await around.connections.to(self._coordinator, self._lane)
                 for request in farewells:
-                    await connection.ask(request)
+                    await speaking.ask(request)
         except (ConnectionFailedError, TimeoutError) as error:
             around.log.warning(
                 "proxy.left_silently", group=self._state.group, error=str(error) or "no answer"

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from levelwind.daemon.proxy.broker_assignors import BrokerAssignors
 from levelwind.daemon.proxy.group_link import FAREWELL_SECONDS, GroupLink, ProxySurroundings
 from levelwind.daemon.proxy.proxy_state import PlanArrived, Stopped
-from levelwind.daemon.wire.broker_connection import addresses
+from levelwind.daemon.wire.broker_connection import OPEN_SECONDS, addresses
 from levelwind.daemon.wire.client_security import client_security
+from levelwind.daemon.wire.shared_connections import SharedConnections
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -19,6 +20,12 @@ if TYPE_CHECKING:
     from levelwind.assignors.protocol.records import TopicRecord
     from levelwind.daemon.proxy.proxy_state import LedMember, Standing
     from levelwind.daemon.proxy.settings import ProxySettings
+
+CLIENT_ID = "levelwind-proxy"
+"""Client id of the proxy."""
+
+LANES = 8
+"""Connections to a broker: so many groups' plans it takes at once."""
 
 STOP_SECONDS = FAREWELL_SECONDS + 3.0
 """Longest time that `stop` waits for the thread."""
@@ -56,15 +63,18 @@ class LeaderProxy:
             ConfigurationError: a setting of the connection does not fit; the text names it.
         """
         self._groups = tuple(groups)
-        bootstrap, security = (
+        connections = SharedConnections(
             addresses(client_config["bootstrap.servers"]),
             client_security(client_config),
+            CLIENT_ID,
+            # A member has a session timeout from when its group's next coordinator is there, and
+            # the brokers may name a host that has vanished until then.
+            min(OPEN_SECONDS, settings.session_timeout / 2),
         )
         self._surroundings = ProxySurroundings(
             instance_id=instance_id,
-            bootstrap=bootstrap,
-            security=security,
-            assignors=BrokerAssignors(bootstrap, security),
+            connections=connections,
+            assignors=BrokerAssignors(connections),
             settings=settings,
             layouts=layouts,
             log=log,
@@ -114,9 +124,13 @@ class LeaderProxy:
 
     async def _lead(self) -> None:
         self._loop, self._stopping = asyncio.get_running_loop(), asyncio.Event()
-        self._links = {group: GroupLink(group, self._surroundings) for group in self._groups}
+        self._links = {
+            group: GroupLink(group, self._surroundings, number % LANES)
+            for number, group in enumerate(self._groups)
+        }
         self._running.set()
         await self._stopping.wait()
         for link in self._links.values():
             link.handle(Stopped())
         await asyncio.gather(*(link.departed() for link in self._links.values()))
+        self._surroundings.connections.close()

@@ -8,7 +8,8 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections import deque
-from typing import TYPE_CHECKING, Any, cast
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
 from levelwind.assignors.protocol.kafka.types import Reader
 from levelwind.assignors.protocol.partition_ranges import WireError
@@ -16,8 +17,6 @@ from levelwind.daemon.errors import ConfigurationError
 from levelwind.daemon.wire.group_requests import (
     NO_ERROR,
     ApiVersionsRequest,
-    CoordinatorResponse,
-    FindCoordinatorRequest,
     SaslAuthenticateRequest,
     SaslHandshakeRequest,
     encode_request,
@@ -26,10 +25,13 @@ from levelwind.daemon.wire.group_requests import (
 from levelwind.daemon.wire.sasl_exchange import SaslError, exchange
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from levelwind.daemon.wire.client_security import ClientSecurity, Credentials
     from levelwind.daemon.wire.group_requests import Request
+
+Address: TypeAlias = tuple[str, int]
+"""Host and port of a broker."""
 
 MOST_RESPONSE_BYTES = 2**28
 """Most bytes of one response: more is taken for bytes that are no response."""
@@ -40,9 +42,6 @@ DEFAULT_PORT = 9092
 OPEN_SECONDS = 10.0
 """Longest time for a connection to be opened, with TLS and SASL, unless a caller says another."""
 
-NEXT_BROKER_SECONDS = 1.0
-"""Silence of a broker after which the next one is asked, too."""
-
 KEEPALIVE_PROBES = 3
 """Unanswered questions of the system whether the host is still there, after which it is not."""
 
@@ -51,18 +50,31 @@ class ConnectionFailedError(Exception):
     """The broker cannot be reached, or refused the client; the text says why."""
 
 
+class Asked(NamedTuple):
+    """A request without a response yet."""
+
+    correlation: int
+    request: Request
+    answered: Callable[[Any], None]
+    lost: Callable[[str], None]
+
+
+def _ignore(_: str) -> None:
+    """Take no notice of the end of a connection."""
+
+
 class BrokerConnection(asyncio.Protocol):
     """One connection; `open_connection` makes it."""
 
     def __init__(self, client_id: str) -> None:
         self._client_id = client_id
         self._transport: asyncio.Transport | None = None
-        self._buffer = bytearray()
-        self._asked: deque[tuple[int, Request, Callable[[Any], None]]] = deque()
+        self._received, self._sending = bytearray(), bytearray()
+        self._asked: deque[Asked] = deque()
         self._correlation = 0
         self.versions: dict[int, tuple[int, int]] = {}
         """Oldest and newest version that the broker takes, by key of the request."""
-        self.on_lost: Callable[[str], None] = lambda _: None
+        self.on_lost: Callable[[str], None] = _ignore
         """Called once with the reason when the connection ends without `close`."""
 
     # asyncio.Protocol.
@@ -73,16 +85,16 @@ class BrokerConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Hand on each response that is whole."""
-        self._buffer += data
-        while len(self._buffer) >= 4:
-            size = int.from_bytes(self._buffer[:4], "big", signed=True)
+        self._received += data
+        while len(self._received) >= 4:
+            size = int.from_bytes(self._received[:4], "big", signed=True)
             if not 4 <= size <= MOST_RESPONSE_BYTES:
-                self._fail(f"the broker sent a response of {size} bytes")
+                self.fail(f"the broker sent a response of {size} bytes")
                 return
-            if len(self._buffer) < 4 + size:
+            if len(self._received) < 4 + size:
                 return
-            frame = bytes(self._buffer[4 : 4 + size])
-            del self._buffer[: 4 + size]
+            frame = bytes(self._received[4 : 4 + size])
+            del self._received[: 4 + size]
             self._take(frame)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -94,15 +106,32 @@ class BrokerConnection(asyncio.Protocol):
     @property
     def awaits(self) -> tuple[Request, ...]:
         """Requests without a response yet."""
-        return tuple(request for _, request, _ in self._asked)
+        return tuple(asked.request for asked in self._asked)
 
-    def send(self, request: Request, call: Callable[[Any], None]) -> None:
-        """Send a request; call back with its response, or never if the connection ends."""
+    def send(
+        self,
+        request: Request,
+        answered: Callable[[Any], None],
+        lost: Callable[[str], None] = _ignore,
+    ) -> None:
+        """Send a request.
+
+        What is sent in one turn of the event loop goes out together: that spares a connection of
+        many groups a call of the system for each.
+
+        Args:
+            request: the request.
+            answered: called with its response.
+            lost: called with the reason instead if the connection ends before, or has ended.
+        """
         if self._transport is None:
+            asyncio.get_running_loop().call_soon(lost, "the connection has ended")
             return
         self._correlation += 1
-        self._asked.append((self._correlation, request, call))
-        self._transport.write(encode_request(request, self._correlation, self._client_id))
+        self._asked.append(Asked(self._correlation, request, answered, lost))
+        if not self._sending:
+            asyncio.get_running_loop().call_soon(self._flush)
+        self._sending += encode_request(request, self._correlation, self._client_id)
 
     async def ask(self, request: Request) -> Any:
         """Send a request and wait for its response.
@@ -110,50 +139,53 @@ class BrokerConnection(asyncio.Protocol):
         Raises:
             ConnectionFailedError: the connection ends before.
         """
-        answered: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        before, self.on_lost = self.on_lost, lambda reason: _fail_future(answered, reason)
-        try:
-            self.send(request, lambda response: _set_result(answered, response))
-            if self._transport is None:
-                raise ConnectionFailedError("the connection has ended")
-            return await answered
-        finally:
-            self.on_lost = before
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.send(request, partial(_set_result, answer), partial(_fail_future, answer))
+        return await answer
 
     def close(self) -> None:
-        """End the connection when what was sent has gone out."""
-        self.on_lost = lambda _: None
+        """End the connection when what was sent has gone out; nobody is called any more."""
+        self.on_lost = _ignore
         self._asked.clear()
         if self._transport is not None:
+            self._flush()
             self._transport.close()
             self._transport = None
+
+    def _flush(self) -> None:
+        if self._transport is not None and self._sending:
+            self._transport.write(bytes(self._sending))
+        self._sending.clear()
 
     def _take(self, frame: bytes) -> None:
         if not self._asked:
             return  # closed meanwhile
-        expected, request, call = self._asked[0]
+        expected, request, answered, _ = self._asked[0]
         fields = Reader(frame)
         try:
             if (correlation := fields.int32()) != expected:
-                self._fail(f"the broker answered request {correlation} instead of {expected}")
+                self.fail(f"the broker answered request {correlation} instead of {expected}")
                 return
             response = request.read(response_fields(request, fields))
         except WireError as error:
             name = type(request).__name__
-            self._fail(f"the broker's response to {name} cannot be read: {error}")
+            self.fail(f"the broker's response to {name} cannot be read: {error}")
             return
         self._asked.popleft()
-        call(response)
+        answered(response)
 
-    def _fail(self, reason: str) -> None:
+    def fail(self, reason: str) -> None:
+        """End the connection as if the broker had closed it."""
         if self._transport is not None:
             self._transport.abort()
         self._end(reason)
 
     def _end(self, reason: str) -> None:
         self._transport = None
-        self._asked.clear()
-        lost, self.on_lost = self.on_lost, lambda _: None
+        asked, self._asked = self._asked, deque()
+        for each in asked:
+            each.lost(reason)
+        lost, self.on_lost = self.on_lost, _ignore
         lost(reason)
 
 
@@ -215,75 +247,6 @@ def addresses(bootstrap: str) -> tuple[tuple[str, int], ...]:
             raise ConfigurationError(f"bootstrap: {address!r} is not HOST:PORT")
         found.append((host.removeprefix("[").removesuffix("]"), int(port)))
     return tuple(found)
-
-
-async def find_coordinator(
-    bootstrap: Sequence[tuple[str, int]],
-    group: str,
-    security: ClientSecurity,
-    client_id: str,
-    within: float = OPEN_SECONDS,
-) -> tuple[str, int]:
-    """Return the address of a group's coordinator, as the first broker that answers names it.
-
-    The brokers are asked one after the other: the next one as soon as one refuses, and one that is
-    silent holds nobody up.
-
-    Args:
-        bootstrap: hosts and ports of the brokers.
-        group: the name of the group.
-        security: the security of the connections.
-        client_id: client id of the connections.
-        within: seconds that each broker has.
-
-    Raises:
-        ConnectionFailedError: none answers, or the group has no coordinator now.
-    """
-    waiting = deque(bootstrap)
-    asked: set[asyncio.Task[tuple[str, int]]] = set()
-    answered: list[asyncio.Task[tuple[str, int]]] = []
-    reason = "no broker is configured"
-    try:
-        while waiting or asked:
-            if waiting:
-                question = _ask_for_coordinator(
-                    waiting.popleft(), group, security, client_id, within
-                )
-                asked.add(asyncio.create_task(question))
-            done, asked = await asyncio.wait(
-                asked,
-                timeout=NEXT_BROKER_SECONDS if waiting else None,
-                return_when=asyncio.FIRST_COMPLETED,
-            )
-            for task in done:
-                if isinstance(error := task.exception(), ConnectionFailedError):
-                    reason = str(error)
-                else:
-                    answered.append(task)
-            if answered:
-                return answered[0].result()
-    finally:
-        for task in asked:
-            task.cancel()
-    raise ConnectionFailedError(reason)
-
-
-async def _ask_for_coordinator(
-    broker: tuple[str, int], group: str, security: ClientSecurity, client_id: str, within: float
-) -> tuple[str, int]:
-    connection = await open_connection(*broker, security, client_id, within)
-    try:
-        async with asyncio.timeout(within):
-            found: CoordinatorResponse = await connection.ask(FindCoordinatorRequest(group))
-    except (TimeoutError, ConnectionFailedError) as error:
-        host, port = broker
-        raise ConnectionFailedError(f"{host}:{port}: {error or 'no answer'}") from error
-    finally:
-        connection.close()
-    if found.error != NO_ERROR:
-        reason = f"the group has no coordinator: error {found.error} {found.message or ''}"
-        raise ConnectionFailedError(reason.rstrip())
-    return found.host, found.port
 
 
 async def _authenticate(connection: BrokerConnection, credentials: Credentials) -> None:

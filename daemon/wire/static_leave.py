@@ -5,13 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from levelwind.daemon.wire.broker_connection import (
-    ConnectionFailedError,
-    addresses,
-    find_coordinator,
-    open_connection,
-)
+from levelwind.daemon.wire.broker_connection import ConnectionFailedError, addresses
 from levelwind.daemon.wire.group_requests import LeaveRequest
+from levelwind.daemon.wire.shared_connections import SharedConnections
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -47,10 +43,10 @@ async def _leave(
     bootstrap: str, security: ClientSecurity, group: str, static_id: str
 ) -> str | None:
     async with asyncio.timeout(LEAVE_SECONDS):
-        coordinator = await find_coordinator(addresses(bootstrap), group, security, CLIENT_ID)
-        connection = await open_connection(*coordinator, security, CLIENT_ID)
+        connections = SharedConnections(addresses(bootstrap), security, CLIENT_ID)
         try:
-            response = await connection.ask(LeaveRequest(group, "", static_id))
+            coordinator = await connections.coordinator(group)
+            response = await connections.ask(coordinator, LeaveRequest(group, "", static_id))
         finally:
-            connection.close()
+            connections.close()
     return f"error {response.error}" if response.error else None

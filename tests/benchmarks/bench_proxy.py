@@ -37,12 +37,11 @@ from levelwind.daemon.proxy.settings import ProxySettings
 from levelwind.daemon.wire.broker_connection import (
     ConnectionFailedError,
     addresses,
-    find_coordinator,
-    open_connection,
 )
 from levelwind.daemon.wire.client_security import ClientSecurity
 from levelwind.daemon.wire.consumer_heartbeat import JOINING, ConsumerHeartbeatRequest
 from levelwind.daemon.wire.group_requests import NO_ERROR, UNKNOWN_MEMBER_ID
+from levelwind.daemon.wire.shared_connections import SharedConnections
 from levelwind.deploy.coordinator import assignor_jar
 from levelwind_testing.quantiles import quantiles
 
@@ -220,23 +219,21 @@ class BareMembers(threading.Thread):
         with suppress(ConnectionFailedError):  # the brokers end with the benchmark
             asyncio.run(self.beat())
 
-    async def coordinator(self, group, security):
+    async def coordinator(self, connections, group):
         until = time.monotonic() + WAIT_SECONDS
         while True:
             try:
-                return await find_coordinator(self.bootstrap, group, security, "bench")
+                return await connections.coordinator(group)
             except ConnectionFailedError:  # the brokers make their topic for the first group
                 if time.monotonic() > until:
                     raise
                 await asyncio.sleep(0.5)
 
     async def beat(self):
-        security, connections, coordinators = ClientSecurity(), {}, {}
+        connections = SharedConnections(self.bootstrap, ClientSecurity(), "bench")
+        coordinators = {}
         for group in self.groups:
-            address = await self.coordinator(group, security)
-            if address not in connections:
-                connections[address] = await open_connection(*address, security, "bench")
-            coordinators[group] = connections[address]
+            coordinators[group] = await connections.to(await self.coordinator(connections, group))
         while True:
             for group in self.groups:
                 joins = group not in self.epochs

@@ -22,6 +22,7 @@ from levelwind.daemon.polling.poll_schedule import QUIET_EVERY, PollSchedule
 from levelwind.daemon.wall_clock import now_ms
 from levelwind.daemon.wire.broker_connection import addresses
 from levelwind.daemon.wire.client_security import ClientSecurity
+from levelwind.daemon.wire.shared_connections import SharedConnections
 from levelwind.streaming.decoding import offset_commits, offsets_topic
 from levelwind.streaming.group.ownership import owners_of, with_coordinator_record
 from levelwind.streaming.group.state import GroupState
@@ -95,7 +96,8 @@ class Poller:
 
     def __init__(self, bootstrap):
         self._loop = asyncio.new_event_loop()
-        self._coordinators = Coordinators(addresses(bootstrap), ClientSecurity(), RequestPace(1000))
+        connections = SharedConnections(addresses(bootstrap), ClientSecurity(), "poller")
+        self._coordinators = Coordinators(connections, RequestPace(1000))
         self._schedule = PollSchedule()
         self.mirror = CommitMirror()
         self.written = []

@@ -6,7 +6,7 @@ import pytest
 
 from levelwind.assignors.handover.timers import Timers
 from levelwind.assignors.protocol.topics import OFFSETS_TOPIC
-from levelwind.daemon.proxy.group_link import CLIENT_ID
+from levelwind.daemon.proxy.leader_proxy import CLIENT_ID
 from levelwind.deploy.cluster import Cluster
 from levelwind_testing.kafka.reassignment import lead_again
 from levelwind_testing.processes.daemon_process import timer_settings

@@ -6,12 +6,10 @@ from contextlib import suppress
 
 import pytest
 
-from levelwind.daemon.wire.broker_connection import (
-    ConnectionFailedError,
-    addresses,
-    find_coordinator,
-)
+from levelwind.daemon.wire.broker_connection import ConnectionFailedError, addresses
 from levelwind.daemon.wire.client_security import client_security
+from levelwind.daemon.wire.group_requests import ApiVersionsRequest
+from levelwind.daemon.wire.shared_connections import SharedConnections
 from levelwind_testing.waiting import wait_until
 
 pytestmark = pytest.mark.integration
@@ -26,7 +24,14 @@ def test_a_silent_broker_does_not_hold_up_the_search_for_the_coordinator(client_
     security, group = client_security(client_config), fresh("group")
 
     def found(*bootstrap):
-        return asyncio.run(find_coordinator(bootstrap, group, security, CLIENT_ID, HOURS))
+        return asyncio.run(ask(bootstrap))
+
+    async def ask(bootstrap):
+        connections = SharedConnections(bootstrap, security, CLIENT_ID, HOURS)
+        try:
+            return await connections.coordinator(group)
+        finally:
+            connections.close()
 
     def has_coordinator():
         with suppress(ConnectionFailedError):
@@ -35,3 +40,33 @@ def test_a_silent_broker_does_not_hold_up_the_search_for_the_coordinator(client_
     wait_until("coordinator", has_coordinator)
     with socket.create_server(("127.0.0.1", 0)) as silent:  # it accepts, and never answers
         assert found(silent.getsockname(), *brokers) in brokers, "long before its time is over"
+
+
+def test_all_that_ask_a_broker_share_a_connection_and_hear_when_it_is_lost(client_config):
+    brokers = addresses(client_config["bootstrap.servers"])
+
+    async def ask_together():
+        connections = SharedConnections(brokers, client_security(client_config), CLIENT_ID)
+        try:
+            address = brokers[0]
+            opened = await asyncio.gather(*(connections.to(address) for _ in range(20)))
+            assert len({*opened, await connections.to(address)}) == 1
+            assert await connections.to(address, lane=1) is not opened[0]
+            assert await connections.alone(address) not in opened
+
+            questions = [connections.ask(address, ApiVersionsRequest()) for _ in range(20)]
+            answers = await asyncio.gather(*questions)
+            assert all(answer == answers[0] for answer in answers)
+
+            waiting = [asyncio.create_task(opened[0].ask(ApiVersionsRequest())) for _ in range(3)]
+            await asyncio.sleep(0)
+            opened[0].fail("broken")
+            lost = await asyncio.gather(*waiting, return_exceptions=True)
+            assert [str(each) for each in lost] == ["broken"] * 3
+            with pytest.raises(ConnectionFailedError, match="ended"):
+                await opened[0].ask(ApiVersionsRequest())
+            assert await connections.to(address) not in opened
+        finally:
+            connections.close()
+
+    asyncio.run(ask_together())

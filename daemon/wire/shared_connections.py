@@ -1,0 +1,188 @@
+"""A few connections to each broker, which all that ask it share.
+
+All methods belong to the thread of the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from levelwind.daemon.wire.broker_connection import (
+    OPEN_SECONDS,
+    ConnectionFailedError,
+    open_connection,
+)
+from levelwind.daemon.wire.group_requests import NO_ERROR, FindCoordinatorRequest
+from levelwind.daemon.wire.poll_requests import BrokersRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from levelwind.daemon.wire.broker_connection import Address, BrokerConnection
+    from levelwind.daemon.wire.client_security import ClientSecurity
+    from levelwind.daemon.wire.group_requests import CoordinatorResponse, Request
+    from levelwind.daemon.wire.poll_requests import Broker
+
+NEXT_BROKER_SECONDS = 1.0
+"""Silence of a broker after which the next one is asked, too."""
+
+
+class SharedConnections:
+    """Connections by address and lane, each opened when somebody asks for it.
+
+    A broker answers the requests of a connection one after the other, and one that it has to write
+    down only when the copies are there. Who sends many such requests spreads them over lanes.
+    """
+
+    def __init__(
+        self,
+        bootstrap: Sequence[Address],
+        security: ClientSecurity,
+        client_id: str,
+        within: float = OPEN_SECONDS,
+    ) -> None:
+        """Begin without any.
+
+        Args:
+            bootstrap: hosts and ports of the brokers that are asked for the others.
+            security: the security of the connections.
+            client_id: client id of the connections.
+            within: longest time in seconds for a connection to be opened, and for an answer.
+        """
+        self._bootstrap = tuple(bootstrap)
+        self._security, self._client_id, self._within = security, client_id, within
+        self._open: dict[tuple[Address, int], BrokerConnection] = {}
+        self._opening: dict[tuple[Address, int], asyncio.Task[BrokerConnection]] = {}
+
+    async def to(self, address: Address, lane: int = 0) -> BrokerConnection:
+        """Return a connection to a broker, always the same for a lane; nobody but `close` ends it.
+
+        Raises:
+            ConnectionFailedError: it cannot be reached.
+        """
+        if (connection := self._open.get((address, lane))) is not None:
+            return connection
+        if (opening := self._opening.get((address, lane))) is None:
+            opening = asyncio.create_task(self._connect(address, lane))
+            opening.add_done_callback(_retrieve)
+            self._opening[address, lane] = opening
+        return await asyncio.shield(opening)  # others may wait for it, too
+
+    async def alone(self, address: Address) -> BrokerConnection:
+        """Return a connection to a broker that nobody else has; whoever asked for it closes it.
+
+        Raises:
+            ConnectionFailedError: it cannot be reached.
+        """
+        return await open_connection(*address, self._security, self._client_id, self._within)
+
+    async def ask(self, address: Address, request: Request) -> Any:
+        """Send a request to a broker and return its response.
+
+        Raises:
+            ConnectionFailedError: it cannot be reached, or does not answer in time; then the
+                connection ends for all.
+        """
+        host, port = address
+        connection = await self.to(address)
+        try:
+            async with asyncio.timeout(self._within):
+                return await connection.ask(request)
+        except TimeoutError as error:
+            connection.fail("no answer in time")
+            raise ConnectionFailedError(f"{host}:{port}: no answer in time") from error
+        except ConnectionFailedError as error:
+            raise ConnectionFailedError(f"{host}:{port}: {error}") from error
+
+    async def brokers(self) -> dict[int, Broker]:
+        """Return the addresses of all brokers, by number.
+
+        Raises:
+            ConnectionFailedError: no broker answers.
+        """
+        failed = ConnectionFailedError("no broker is configured")
+        for address in self._known():
+            try:
+                found: dict[int, Broker] = await self.ask(address, BrokersRequest())
+            except ConnectionFailedError as error:
+                failed = error
+            else:
+                present = {*found.values(), *self._bootstrap}
+                for gone in [key for key in self._open if key[0] not in present]:
+                    self._open[gone].fail("the broker has left the cluster")
+                return found
+        raise failed
+
+    async def coordinator(self, group: str) -> Address:
+        """Return the address of a group's coordinator, as the first broker that answers names it.
+
+        The brokers are asked one after the other: the next one as soon as one refuses, and one that
+        is silent holds nobody up.
+
+        Raises:
+            ConnectionFailedError: none answers, or the group has no coordinator now.
+        """
+        waiting = deque(self._known())
+        asked: set[asyncio.Task[Address]] = set()
+        reason = "no broker is configured"
+        try:
+            while waiting or asked:
+                if waiting:
+                    asked.add(asyncio.create_task(self._named(waiting.popleft(), group)))
+                done, asked = await asyncio.wait(
+                    asked,
+                    timeout=NEXT_BROKER_SECONDS if waiting else None,
+                    return_when=asyncio.FIRST_COMPLETED,
+                )
+                failures = [error for task in done if (error := task.exception()) is not None]
+                if len(failures) < len(done):
+                    return next(task for task in done if task.exception() is None).result()
+                for error in failures:
+                    if not isinstance(error, ConnectionFailedError):
+                        raise error
+                    reason = str(error)
+        finally:
+            for task in asked:
+                task.cancel()
+        raise ConnectionFailedError(reason)
+
+    def close(self) -> None:
+        """End all connections; nobody is called any more."""
+        for opening in self._opening.values():
+            opening.cancel()
+        for connection in self._open.values():
+            connection.close()
+        self._open.clear()
+
+    async def _named(self, broker: Address, group: str) -> Address:
+        """The coordinator as one broker names it."""
+        found: CoordinatorResponse = await self.ask(broker, FindCoordinatorRequest(group))
+        if found.error != NO_ERROR:
+            reason = f"the group has no coordinator: error {found.error} {found.message or ''}"
+            raise ConnectionFailedError(reason.rstrip())
+        return found.host, found.port
+
+    def _known(self) -> list[Address]:
+        """Brokers to ask: one that has answered before does again, even where no setting does."""
+        return [*dict.fromkeys([*(address for address, _ in self._open), *self._bootstrap])]
+
+    async def _connect(self, address: Address, lane: int) -> BrokerConnection:
+        try:
+            connection = await self.alone(address)
+        finally:
+            del self._opening[address, lane]
+        self._open[address, lane] = connection
+        connection.on_lost = partial(self._lose, address, lane)
+        return connection
+
+    def _lose(self, address: Address, lane: int, _: str) -> None:
+        del self._open[address, lane]
+
+
+def _retrieve(opening: asyncio.Task[BrokerConnection]) -> None:
+    """Take the failure of a task for which nobody may wait any more."""
+    if not opening.cancelled():
+        opening.exception()
