@@ -32,8 +32,8 @@ SETS: tuple[JarSet, ...] = ("brokers", "spark", "tools", "compiler", "hadoop", "
 AT_SETUP: tuple[JarSet, ...] = ("brokers", "spark", "tools", "compiler")
 """The sets that are fetched at once; another one when something asks for it."""
 
-OtherBrokers = Literal["3.6.2", "3.9.1", "4.0.0"]
-OTHER_BROKERS: tuple[OtherBrokers, ...] = ("3.6.2", "3.9.1", "4.0.0")
+OtherBrokers = Literal["3.6.2", "3.9.1", "4.0.0", "4.4.0"]
+OTHER_BROKERS: tuple[OtherBrokers, ...] = ("3.6.2", "3.9.1", "4.0.0", "4.4.0")
 """Other releases of the brokers, which only tests run; each is fetched when one asks for it."""
 
 _ATTEMPTS = 3

@@ -3,22 +3,30 @@
 The brokers are of this file, since the jar is on their class path, and some of them are killed.
 """
 
+import os
+import time
+from collections import Counter
 from contextlib import closing, suppress
 from functools import partial
-from itertools import chain
+from itertools import chain, count, cycle
+from random import Random
 
 import pytest
-from confluent_kafka import KafkaException, TopicCollection
+from confluent_kafka import ConsumerGroupType, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, NewTopic, ResourceType
 
 from levelwind.assignors.clients.classic.published_plan import PlanEpoch, PublishedPlan
 from levelwind.assignors.protocol.records import TopicRecord
 from levelwind.assignors.protocol.topics import Topics
+from levelwind.daemon.proxy import carrying
 from levelwind.daemon.proxy.leader_proxy import LeaderProxy
 from levelwind.daemon.proxy.settings import ProxySettings
 from levelwind.deploy.cluster import Cluster
 from levelwind.deploy.coordinator import assignor_jar
-from levelwind_testing.kafka.classic_members import ConfluentMember
+from levelwind_testing.drawn_seeds import drawn_seed
+from levelwind_testing.kafka.broker_releases import READY_SECONDS, WITH_KIP_848
+from levelwind_testing.kafka.classic_members import ConfluentMember, JavaMember
+from levelwind_testing.kafka.kafka_oracle import Kafka
 from levelwind_testing.processes.proxied_stage import ProxiedStage
 from levelwind_testing.security.printed_rights import grant, printed
 from levelwind_testing.security.secure_brokers import secure_brokers
@@ -30,6 +38,8 @@ PARTITIONS = 6
 TOPICS = Topics()
 SETTINGS = ProxySettings(retry=0.5)
 NAMED = {"group.remote.assignor": "levelwind"}
+FOLLOWS = {"group.protocol": "consumer", **NAMED}
+KILL_MINUTES = float(os.environ.get("LEVELWIND_MINUTES", "5"))
 
 
 WITH_THE_JAR = {
@@ -48,10 +58,24 @@ def jar(tmp_path_factory):
     return assignor_jar.build(tmp_path_factory.mktemp("coordinator"), "0")
 
 
-@pytest.fixture(scope="module")
-def brokers(jar):
-    with Cluster.start(3, settings=WITH_THE_JAR, libraries=[jar]) as cluster:
+@pytest.fixture(scope="module", params=WITH_KIP_848)
+def brokers(request, jar):
+    with Cluster.start(
+        3,
+        settings=WITH_THE_JAR,
+        libraries=[jar],
+        version=request.param,
+        ready_within=READY_SECONDS,
+    ) as cluster:
         yield cluster
+
+
+@pytest.fixture(scope="module")
+def java():
+    """The Java process of Kafka's own consumer."""
+    oracle = Kafka()
+    yield oracle
+    oracle.close()
 
 
 class Scene:
@@ -106,11 +130,11 @@ class Scene:
     def _stand(self, proxy, _, standing, reason):
         self.standings[proxy] = standing, reason
 
-    def join(self, *names, topic=None, **config):
+    def join(self, *names, topic=None, kind=ConfluentMember, **config):
         for name in names:
             config = {**self.client, "group.protocol": "consumer", **config}
             bootstrap = config.pop("bootstrap.servers")
-            member = ConfluentMember(bootstrap, self.group, [topic or self.topic], **config)
+            member = kind(bootstrap, self.group, [topic or self.topic], **config)
             member.start()
             self.members[name] = member
 
@@ -156,6 +180,22 @@ class Scene:
             120,
             shown=self.shown,
         )
+
+    def lead_classic(self):
+        """Restart one member after the other until the leader of the classic group has left."""
+        self.stands("waiting for the lead")
+        names = cycle([*self.members])
+
+        def leads():
+            self.all_owned()
+            if self.standings[self.started][0] == "leading":
+                return True
+            member = self.members[name := next(names)]
+            self.leave(name)
+            self.join(name, **member.made_with)
+            return False
+
+        wait_until("lead", leads, 120, pause=0, shown=self.shown)
 
     def shown(self):
         failed = {name: member.failure for name, member in self.members.items()}
@@ -240,6 +280,103 @@ def test_members_that_subscribe_by_a_pattern_follow(scene):
     )
     scene.plan(a=[0, 1], b=[2, 3, 4, 5])
     scene.have(a=[0, 1], b=[2, 3, 4, 5])
+
+
+def test_consumers_in_java_follow_each_plan(scene, java):
+    scene.join("a", "b", kind=JavaMember, kafka=java)
+    scene.join("c")
+    scene.all_owned()
+    scene.start()
+    scene.plan(a=[0], b=[1, 2], c=[3, 4, 5])
+    scene.have(a=[0], b=[1, 2], c=[3, 4, 5])
+    scene.stands("leading")
+    scene.plan(a=[1, 2, 3], b=[0, 5], c=[4])
+    scene.have(a=[1, 2, 3], b=[0, 5], c=[4])
+    scene.plan(a=[], b=[0, 1, 2, 3, 4], c=[5])
+    scene.have(a=[], b=[0, 1, 2, 3, 4], c=[5])
+
+
+def test_a_plan_larger_than_a_rack_id_has_several_carriers(scene, monkeypatch):
+    """Rack ids of so few characters stand for a plan of thousands of members."""
+    shares = {"a": [0], "b": [1, 2], "c": [3, 4, 5]}
+    monkeypatch.setattr(carrying, "rack_ids", partial(carrying.rack_ids, characters=120))
+    scene.join(*shares)
+    scene.all_owned()
+    scene.start()
+    scene.plan(**shares)
+    scene.have(**shares)
+    scene.stands("leading")
+    many = scene.log.of("proxy.carried")[-1]["carriers"]
+    assert many > 2
+    assert len(scene.described().members) == len(shares) + many
+
+    # The next daemon goes on as all of them.
+    scene.proxies[0].stop()
+    before = scene.changes()
+    scene.start()
+    scene.stands("leading")
+    assert scene.changes() == before
+
+    scene.plan(a=[1, 2], b=[0, 3], c=[4, 5])
+    scene.have(a=[1, 2], b=[0, 3], c=[4, 5])
+
+    # Those that a smaller plan does not need leave.
+    monkeypatch.undo()
+    scene.plan(**shares)
+    scene.have(**shares)
+    wait_until(
+        "one carrier",
+        lambda: len(scene.described().members) == len(shares) + 1,
+        shown=scene.shown,
+    )
+    scene.leave("c")
+    scene.all_owned()
+    scene.plan(a=[0], b=[1, 2, 3, 4, 5])
+    scene.have(a=[0], b=[1, 2, 3, 4, 5])
+
+
+@pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
+def test_a_group_that_goes_over_to_the_new_protocol_and_back_is_led_all_the_way(scene, strategy):
+    """As in rolling restarts of its members.
+
+    The daemon leads the classic group first: of one that a member of librdkafka leads by
+    cooperative-sticky, brokers take the assignments for those of a custom assignor, and refuse to
+    convert it.
+    """
+    classic = {"group.protocol": "classic", "partition.assignment.strategy": strategy}
+    scene.join("a", "b", **classic)
+    scene.all_owned()
+    scene.start()
+    scene.plan(a=[0], b=[1, 2, 3, 4, 5])
+    scene.lead_classic()
+
+    scene.leave("a")
+    scene.join("a")
+    scene.all_owned()
+    scene.plan(a=[0], b=[1, 2, 3, 4, 5])
+    scene.have(a=[0], b=[1, 2, 3, 4, 5])
+    scene.stands("leading")
+    scene.plan(a=[0, 1, 2, 3], b=[4, 5])
+    scene.have(a=[0, 1, 2, 3], b=[4, 5])
+    scene.leave("b")
+    scene.join("b")
+    scene.all_owned()
+    scene.plan(a=[1], b=[0, 2, 3, 4, 5])
+    scene.have(a=[1], b=[0, 2, 3, 4, 5])
+    assert scene.described().type is ConsumerGroupType.CONSUMER
+
+    scene.leave("a")
+    scene.join("a", **classic)
+    scene.all_owned()
+    scene.plan(a=[1, 2], b=[0, 3, 4, 5])
+    scene.have(a=[1, 2], b=[0, 3, 4, 5])
+    scene.leave("b")
+    scene.join("b", **classic)
+    scene.all_owned()
+    scene.lead_classic()
+    assert scene.described().type is ConsumerGroupType.CLASSIC
+    scene.plan(a=[1, 2], b=[0, 3, 4, 5])
+    scene.have(a=[1, 2], b=[0, 3, 4, 5])
 
 
 def test_the_next_daemon_goes_on_as_the_same_members_and_nothing_moves(scene):
@@ -358,7 +495,7 @@ class TopicMaker:
 @pytest.fixture
 def stage(brokers, fresh, tmp_path):
     client = {"bootstrap.servers": brokers.bootstrap}
-    made = ProxiedStage(client, TopicMaker(brokers.bootstrap), fresh, tmp_path)
+    made = ProxiedStage(client, TopicMaker(brokers.bootstrap), fresh, tmp_path, replication=3)
     try:
         yield made
     finally:
@@ -368,7 +505,7 @@ def stage(brokers, fresh, tmp_path):
 def test_a_group_follows_daemons_that_are_killed_replaced_and_stopped(stage):
     """The lead is there without a restart of anybody, and nothing is lost or read by two."""
     for name in "ab":
-        stage.join(name, **{"group.protocol": "consumer", **NAMED})
+        stage.join(name, **FOLLOWS)
     stage.wait(stage.settled, "group of its own")
     stage.start_daemon()
     stage.see_layout()
@@ -399,8 +536,80 @@ def test_a_group_follows_daemons_that_are_killed_replaced_and_stopped(stage):
     assert stage.daemon.stop() == 0
     stage.read_on()
     assert stage.held() == held
-    stage.join("c", **{"group.protocol": "consumer", **NAMED})
+    stage.join("c", **FOLLOWS)
     stage.wait(stage.settled, "group with a third member")
+    stage.nothing_was_lost_or_shared()
+
+
+class Kills:
+    """What may die on a stage; each method returns when the group reads on."""
+
+    def __init__(self, stage, brokers, random):
+        self._stage, self._brokers, self._random = stage, brokers, random
+        self._number = count()
+        self.done = Counter()
+
+    def any(self):
+        kind = self._random.choice(
+            [self.consumer, self.restart, self.daemon, self.lead, self.broker]
+        )
+        kind()
+        self.done[kind.__name__] += 1
+        self._stage.wait(self._stage.leads, "lead")
+        self._stage.wait(self._stage.settled, "settled group")
+        self._stage.read_on()
+
+    def join(self):
+        self._stage.join(f"m{next(self._number)}", **FOLLOWS)
+
+    def _any_member(self):
+        return self._random.choice([*self._stage.members])
+
+    def consumer(self):
+        self._stage.kill(self._any_member())
+        self.join()
+
+    def restart(self):
+        self._stage.leave(self._any_member())
+        self.join()
+
+    def daemon(self):
+        self._stage.daemon.kill()
+        self._stage.start_daemon()
+
+    def lead(self):
+        leading = self._stage.daemon
+        self._stage.start_stand_by()
+        leading.kill()
+
+    def broker(self):
+        number = self._random.randrange(1, 4)
+        self._brokers.kill(number)
+        self._stage.read_on()
+        self._brokers.start_broker(number)
+
+
+@pytest.mark.rare
+@pytest.mark.timeout(60 * KILL_MINUTES + 900)
+def test_nothing_is_lost_or_shared_while_consumers_daemons_and_brokers_die(stage, brokers):
+    random = Random(drawn_seed())
+    kills = Kills(stage, brokers, random)
+    for _ in range(3):
+        kills.join()
+    stage.join("static", **FOLLOWS, **{"group.instance.id": "static"})
+    stage.wait(stage.settled, "group of its own")
+    stage.start_daemon()
+    stage.see_layout()
+    stage.wait(stage.leads, "lead")
+    until = time.monotonic() + 60 * KILL_MINUTES
+    leveled = 0
+    while time.monotonic() < until:
+        kills.any()
+        leveled += stage.is_leveled()
+    print(f"{kills.done}, {leveled} plans followed")
+    assert leveled
+    for daemon in stage.daemons:
+        assert daemon.logged("proxy.failed") == []
     stage.nothing_was_lost_or_shared()
 
 

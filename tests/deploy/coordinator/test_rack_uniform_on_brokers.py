@@ -8,6 +8,7 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from levelwind.deploy.cluster import Cluster, ClusterError
+from levelwind_testing.kafka.broker_releases import READY_SECONDS, WITH_KIP_848
 from levelwind_testing.kafka.reassignment import reassign
 from levelwind_testing.waiting import wait_until
 
@@ -16,8 +17,8 @@ PARTITIONS = 6
 CLASS = "levelwind.coordinator.RackUniformAssignor"
 
 
-@pytest.fixture(scope="module")
-def cluster(programs):
+@pytest.fixture(scope="module", params=WITH_KIP_848)
+def cluster(request, programs):
     with Cluster.start(
         2,
         racks=("a", "b"),
@@ -26,6 +27,8 @@ def cluster(programs):
             "offsets.topic.num.partitions": "1",
         },
         libraries=[programs.jar],
+        version=request.param,
+        ready_within=READY_SECONDS,
     ) as running:
         yield running
 

@@ -20,7 +20,9 @@ class DrainCandidate:
     strategy: str
     """Strategy of levelwind that the replay plans with; for Kafka's own, the same algorithm."""
     client: Mapping[str, str] = field(default_factory=dict)
-    """Settings of librdkafka."""
+    """Settings of the members' client."""
+    java: bool = False
+    """Whether that is Kafka's own consumer in Java instead of librdkafka's."""
     mode: Mode | None = None
     """How members follow levelwind; None: Kafka's own assignor."""
     static: bool = False
@@ -79,6 +81,13 @@ CANDIDATES: Mapping[str, DrainCandidate] = {
             name="proxied-consumer",
             strategy="optimal",
             client={"group.protocol": "consumer"},
+            mode="proxy",
+        ),
+        DrainCandidate(
+            name="proxied-java",
+            strategy="optimal",
+            client={"group.protocol": "consumer"},
+            java=True,
             mode="proxy",
         ),
     )

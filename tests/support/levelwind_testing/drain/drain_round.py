@@ -199,6 +199,7 @@ class DrainRound:
             sizes=list(TOPIC_SIZES.values()),
             speeds=list(self._scenario.speeds),
             client=dict(self._candidate.client),
+            java=self._candidate.java,
             mode=self._candidate.mode,
             static=self._candidate.static,
             eager=self._candidate.eager,

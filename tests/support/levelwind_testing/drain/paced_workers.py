@@ -15,10 +15,12 @@ from __future__ import annotations
 
 import json
 import sys
+import tempfile
 import threading
 import time
 from array import array
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,9 +28,12 @@ from confluent_kafka import Consumer
 
 from levelwind.clients.confluent import ManagedConsumer
 from levelwind_testing.drain.drain_scenarios import MEMBER_RACKS, RACKS
+from levelwind_testing.drain.java_consumer import JavaConsumer, start_java
 from levelwind_testing.drain.published_consumer import PublishedConsumer
 
 if TYPE_CHECKING:
+    from py4j.java_gateway import JavaGateway
+
     from levelwind_testing.drain.drain_candidates import Mode
 
 SLACK_SECONDS = 0.05
@@ -52,13 +57,15 @@ class Crew:
     speeds: list[float]
     """Records a second by member."""
     client: dict[str, Any]
-    """Settings of librdkafka; without a `mode` the group's protocol is among them."""
+    """Settings of the client; without a `mode` the group's protocol is among them."""
     mode: Mode | None
     """How the members follow levelwind; `published`: they are kafka-python's."""
     static: bool
     """Whether members of Kafka's group have a `group.instance.id`."""
     eager: bool = True
     """Whether members with a `published` plan give up everything in a rebalance."""
+    java: bool = False
+    """Whether the members are Kafka's own consumers in Java."""
     journal: str
 
 
@@ -90,8 +97,10 @@ class MemberJournal:
 class PacedMember:
     """One member; each of its lives is a thread."""
 
-    def __init__(self, crew: Crew, number: int, report: Any) -> None:
-        self._crew, self.number, self._report = crew, number, report
+    def __init__(
+        self, crew: Crew, number: int, report: Any, gateway: JavaGateway | None = None
+    ) -> None:
+        self._crew, self.number, self._report, self._gateway = crew, number, report, gateway
         self.journal = MemberJournal.empty()
         begins = np.cumsum([0, *crew.sizes]).tolist()
         self._begin = dict(zip(crew.topics, begins, strict=False))
@@ -165,6 +174,14 @@ class PacedMember:
                 on_lost=self._lost,
             )
         config |= {"group.id": crew.group, "client.rack": self._rack}
+        if self._gateway is not None:
+            return JavaConsumer(
+                self._gateway,
+                {name: value for name, value in config.items() if isinstance(value, str)},
+                crew.topics,
+                on_assign=self._gained,
+                on_revoke=self._lost,
+            )
         if crew.static:
             config["group.instance.id"] = name
         consumer = Consumer(config)
@@ -244,7 +261,15 @@ def main() -> None:
             sys.stdout.write(json.dumps(event) + "\n")
             sys.stdout.flush()
 
-    members = [PacedMember(crew, number, report) for number in range(len(crew.speeds))]
+    with tempfile.TemporaryDirectory() as classes:
+        gateway = start_java(Path(classes)) if crew.java else None
+        members = [PacedMember(crew, number, report, gateway) for number in range(len(crew.speeds))]
+        run(members, report)
+    write_journal(crew.journal, [member.journal for member in members])
+
+
+def run(members: list[PacedMember], report: Any) -> None:
+    """Start the members, do what the input asks for, and end them with the input."""
     for member in members:
         member.start()
     threading.Thread(target=count_handled, args=(members, report), daemon=True).start()
@@ -259,7 +284,6 @@ def main() -> None:
         member.ask_to_stop()
     for member in members:
         member.join()
-    write_journal(crew.journal, [member.journal for member in members])
 
 
 def count_handled(members: list[PacedMember], report: Any) -> None:

@@ -1,4 +1,4 @@
-"""Members of a classic group in tests: unmodified kafka-python, aiokafka and Java consumers.
+"""Members of a group in tests: unmodified kafka-python, aiokafka, confluent and Java consumers.
 
 Each member runs in a thread of its own and polls until it is stopped. `held` is what it has, and
 `member_id` what the broker calls it.
@@ -185,6 +185,10 @@ class AiokafkaMember(ClassicMember):
             await consumer.stop()
 
 
+PROMPT_CLASSIC = {"session.timeout.ms": "10000", "heartbeat.interval.ms": "500"}
+"""Settings of librdkafka and Java that the classic protocol alone has."""
+
+
 class ConfluentMember(ClassicMember):
     """confluent-kafka's `Consumer`; `on_record` is called with each record."""
 
@@ -192,14 +196,7 @@ class ConfluentMember(ClassicMember):
         from confluent_kafka import Consumer  # noqa: PLC0415 - as the other clients
 
         on_record = self.config.pop("on_record", None)
-        settings = (
-            {  # of the classic protocol alone
-                "session.timeout.ms": 10_000,
-                "heartbeat.interval.ms": 500,
-            }
-            if self.config.get("group.protocol") != "consumer"
-            else {}
-        )
+        settings = {} if self.config.get("group.protocol") == "consumer" else PROMPT_CLASSIC
         consumer = Consumer(
             {
                 **settings,
@@ -249,15 +246,14 @@ class JavaMember(ClassicMember):
         jvm = kafka.gateway.jvm
         properties = jvm.java.util.Properties()
         text = "org.apache.kafka.common.serialization.StringDeserializer"
+        protocol = self.config.setdefault("group.protocol", "classic")
         settings = {
+            **({} if protocol == "consumer" else PROMPT_CLASSIC),
             "bootstrap.servers": self.bootstrap,
             "group.id": self.group,
-            "group.protocol": "classic",
             "key.deserializer": text,
             "value.deserializer": text,
             "auto.offset.reset": "earliest",
-            "session.timeout.ms": "10000",
-            "heartbeat.interval.ms": "500",
             "metadata.max.age.ms": "1000",
             **self.config,
         }

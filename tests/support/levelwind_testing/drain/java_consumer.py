@@ -1,0 +1,121 @@
+"""Kafka's own consumer in Java, as the loop of paced members reads it."""
+
+from __future__ import annotations
+
+import os
+import struct
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from confluent_kafka import TopicPartition
+from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
+
+from levelwind.deploy.coordinator.assignor_jar import compile_java
+from levelwind.deploy.jars import classpath
+from levelwind.deploy.java import java
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+SOURCES = Path(__file__).with_name("java")
+BATCH_RECORDS = 100
+"""Records of a poll: a member gives partitions up between two polls."""
+RECORD = struct.Struct(">iiqq")
+
+
+def start_java(directory: Path) -> JavaGateway:
+    """A Java process for the consumers of this one; it ends with it.
+
+    Args:
+        directory: where the class is compiled to.
+    """
+    compile_java(SOURCES.rglob("*.java"), directory, classpath("brokers"))
+    port, secret = launch_gateway(
+        classpath=os.pathsep.join(map(str, [directory, *classpath("brokers")])),
+        java_path=str(java()),
+        enable_auth=True,
+        die_on_exit=True,
+    )
+    return JavaGateway(gateway_parameters=GatewayParameters(port=port, auth_token=secret))
+
+
+class JavaConsumer:
+    """A member of a group; polled as librdkafka's consumer is."""
+
+    def __init__(
+        self,
+        gateway: JavaGateway,
+        settings: Mapping[str, str],
+        topics: Sequence[str],
+        *,
+        on_assign: Callable[[Any, list[Any]], None],
+        on_revoke: Callable[[Any, list[Any]], None],
+    ) -> None:
+        """Subscribe.
+
+        Args:
+            gateway: the Java process.
+            settings: those of the consumer.
+            topics: topics that the member reads.
+            on_assign: called with None and partitions that were gained.
+            on_revoke: called with None and partitions that were lost.
+        """
+        jvm = gateway.jvm
+        properties, names = jvm.java.util.Properties(), jvm.java.util.ArrayList()
+        for name, value in {**settings, "max.poll.records": str(BATCH_RECORDS)}.items():
+            properties.setProperty(name, value)
+        for topic in topics:
+            names.add(topic)
+        self._topics = list(topics)
+        self._calls = {"+": on_assign, "-": on_revoke}
+        self._consumer = jvm.levelwind.drain.BatchConsumer(properties, names)
+        self._batch: Iterator[tuple[int, int, int, int]] = iter(())
+
+    def poll(self, timeout: float) -> JavaRecord | None:
+        """The next record of the last batch; with a time, of the next batch where that is empty."""
+        record = next(self._batch, None)
+        if record is None and timeout:
+            self._batch = RECORD.iter_unpack(self._consumer.poll(round(timeout * 1000)))
+            self._tell_changes()
+            record = next(self._batch, None)
+        if record is None:
+            return None
+        topic, *rest = record
+        return JavaRecord(self._topics[topic], *rest)
+
+    def _tell_changes(self) -> None:
+        for line in self._consumer.changes().splitlines():
+            sign, topic, partition = line.split()
+            self._calls[sign](None, [TopicPartition(self._topics[int(topic)], int(partition))])
+
+    def close(self) -> None:
+        """Commit and leave."""
+        self._consumer.close()
+
+
+class JavaRecord(NamedTuple):
+    """A record with the methods of librdkafka's."""
+
+    of_topic: str
+    number: int
+    at_offset: int
+    at: int
+
+    def topic(self) -> str:
+        """Name of the topic."""
+        return self.of_topic
+
+    def partition(self) -> int:
+        """Number of the partition."""
+        return self.number
+
+    def offset(self) -> int:
+        """Offset of the record."""
+        return self.at_offset
+
+    def timestamp(self) -> tuple[int, int]:
+        """Kind and time of the record's time stamp, the time in milliseconds since the epoch."""
+        return 1, self.at
+
+    def error(self) -> None:
+        """None: Java raises errors."""
