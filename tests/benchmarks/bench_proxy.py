@@ -32,8 +32,9 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 from levelwind.assignors.clients.classic.published_plan import PlanEpoch, PublishedPlan
 from levelwind.assignors.protocol.records import TopicRecord
 from levelwind.daemon.proxy.carrying import MOST_BRISK_SECONDS
-from levelwind.daemon.proxy.leader_proxy import LeaderProxy
+from levelwind.daemon.proxy.leader_proxy import LANES, LeaderProxy
 from levelwind.daemon.proxy.settings import ProxySettings
+from levelwind.daemon.proxy.way_out import ELSEWHERE
 from levelwind.daemon.wire.broker_connection import (
     ConnectionFailedError,
     addresses,
@@ -231,26 +232,36 @@ class BareMembers(threading.Thread):
 
     async def beat(self):
         connections = SharedConnections(self.bootstrap, ClientSecurity(), "bench")
-        coordinators = {}
-        for group in self.groups:
-            coordinators[group] = await connections.to(await self.coordinator(connections, group))
+        await asyncio.gather(
+            *(self.live(connections, group, lane % LANES) for lane, group in enumerate(self.groups))
+        )
+
+    async def live(self, connections, group, lane):
+        """Be the member of one group."""
+        coordinator = None
         while True:
-            for group in self.groups:
-                joins = group not in self.epochs
-                answer = await coordinators[group].ask(
-                    ConsumerHeartbeatRequest(
-                        group=group,
-                        member_id="bare",
-                        epoch=self.epochs.get(group, JOINING),
-                        topics=(self.topic,) if joins else None,
-                    )
+            if coordinator is None:
+                await asyncio.sleep(0.1 + lane / LANES)
+                address = await self.coordinator(connections, group)
+                coordinator = await connections.to(address, lane)
+            joins = group not in self.epochs
+            answer = await coordinator.ask(
+                ConsumerHeartbeatRequest(
+                    group=group,
+                    member_id="bare",
+                    epoch=self.epochs.get(group, JOINING),
+                    topics=(self.topic,) if joins else None,
                 )
-                if answer.error == UNKNOWN_MEMBER_ID:  # while all groups join, the brokers are slow
-                    del self.epochs[group]
-                    continue
-                assert answer.error == NO_ERROR, answer
-                self.epochs[group] = answer.epoch
-                await asyncio.sleep(5 / len(self.groups))
+            )
+            if answer.error == UNKNOWN_MEMBER_ID:  # while all groups join, the brokers are slow
+                del self.epochs[group]
+                continue
+            if answer.error in ELSEWHERE:  # the brokers' topic has just been made
+                coordinator = None
+                continue
+            assert answer.error == NO_ERROR, answer
+            self.epochs[group] = answer.epoch
+            await asyncio.sleep(answer.interval_ms / 1000)
 
 
 def wait(condition, what, within=WAIT_SECONDS):
