@@ -24,7 +24,7 @@ from levelwind.daemon.proxy.settings import ProxySettings
 from levelwind.deploy.cluster import Cluster
 from levelwind.deploy.coordinator import assignor_jar
 from levelwind_testing.drawn_seeds import drawn_seed
-from levelwind_testing.kafka.broker_releases import READY_SECONDS, WITH_KIP_848
+from levelwind_testing.kafka.broker_releases import PRESENT_AND_NEWER, READY_SECONDS
 from levelwind_testing.kafka.classic_members import ConfluentMember, JavaMember
 from levelwind_testing.kafka.kafka_oracle import Kafka
 from levelwind_testing.processes.proxied_stage import ProxiedStage
@@ -58,7 +58,7 @@ def jar(tmp_path_factory):
     return assignor_jar.build(tmp_path_factory.mktemp("coordinator"), "0")
 
 
-@pytest.fixture(scope="module", params=WITH_KIP_848)
+@pytest.fixture(scope="module", params=PRESENT_AND_NEWER)
 def brokers(request, jar):
     with Cluster.start(
         3,

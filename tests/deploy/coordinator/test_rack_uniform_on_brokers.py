@@ -8,7 +8,7 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from levelwind.deploy.cluster import Cluster, ClusterError
-from levelwind_testing.kafka.broker_releases import READY_SECONDS, WITH_KIP_848
+from levelwind_testing.kafka.broker_releases import PRESENT_AND_NEWER, READY_SECONDS
 from levelwind_testing.kafka.reassignment import reassign
 from levelwind_testing.waiting import wait_until
 
@@ -17,7 +17,7 @@ PARTITIONS = 6
 CLASS = "levelwind.coordinator.RackUniformAssignor"
 
 
-@pytest.fixture(scope="module", params=WITH_KIP_848)
+@pytest.fixture(scope="module", params=PRESENT_AND_NEWER)
 def cluster(request, programs):
     with Cluster.start(
         2,

@@ -23,8 +23,10 @@ READY_SECONDS = 400.0
 """Longest start of brokers that have no archive of classes, while other tests use the machine."""
 WITHOUT_KIP_848 = {"3.6.2", "3.9.1"}
 """Releases whose brokers give no partitions to a consumer with `group.protocol=consumer`."""
-WITH_KIP_848 = [each for each in RELEASES if not WITHOUT_KIP_848.intersection(each.values)]
-"""The others, as parameters of a fixture."""
+NEWER = {"4.4.0"}
+"""Releases after the present one."""
+PRESENT_AND_NEWER = [each for each in RELEASES if {None, *NEWER}.intersection(each.values)]
+"""Parameters of a fixture that starts brokers with levelwind's jar."""
 
 
 @contextmanager
