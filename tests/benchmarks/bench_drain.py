@@ -41,9 +41,10 @@ from levelwind_testing.drain.drain_replay import replay
 from levelwind_testing.drain.drain_report import ReplayFigures, replayed_table, report
 from levelwind_testing.drain.drain_round import DrainRound, RoundKey, RoundResult
 from levelwind_testing.drain.drain_scenarios import (
+    ALL_SCENARIOS,
+    CHANGING,
     LARGE_BURST,
     RACKS,
-    REPLAYED,
     SCENARIOS,
     DrainScenario,
 )
@@ -58,11 +59,12 @@ BROKERS = {"group.consumer.assignors": "uniform,levelwind.coordinator.PlannedAss
 def main() -> None:
     options = parsed()
     if options.replayed:
-        chosen = {name: REPLAYED[name] for name in names(options.replayed, REPLAYED)}
+        chosen = {name: CHANGING[name] for name in names(options.replayed, CHANGING)}
         print(*replayed_table(chosen, only_replayed(chosen, options)), sep="\n")
         return
     scenarios = {
-        name: SCENARIOS[name].scaled(options.scale) for name in names(options.scenario, SCENARIOS)
+        name: ALL_SCENARIOS[name].scaled(options.scale)
+        for name in names(options.scenario, ALL_SCENARIOS)
     }
     keys = round_keys(
         list(scenarios), names(options.candidates, CANDIDATES), options.seeds, options.repeats
@@ -84,8 +86,10 @@ def main() -> None:
 
 def parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--scenario", default="all", help=f"of {', '.join(SCENARIOS)}")
-    parser.add_argument("--replayed", help=f"of {', '.join(REPLAYED)}; plays no round")
+    parser.add_argument(
+        "--scenario", default=",".join(SCENARIOS), help=f"of {', '.join(ALL_SCENARIOS)}"
+    )
+    parser.add_argument("--replayed", help=f"of {', '.join(CHANGING)}; plays no round")
     parser.add_argument("--candidates", default="all", help=f"of {', '.join(CANDIDATES)}")
     parser.add_argument("--seeds", type=int, default=1, help="number of seeds, from 1 on")
     parser.add_argument("--repeats", type=int, default=1, help="rounds of each seed")

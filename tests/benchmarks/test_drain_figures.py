@@ -14,6 +14,7 @@ from levelwind_testing.drain.drain_figures import (
     drain_seconds,
     duplicates,
     first_handled,
+    lag_at,
     largest_utilisation,
     lost,
     owner_changes,
@@ -208,10 +209,19 @@ def test_figures_of_a_round():
     assert figures.drain == 1.0
     assert figures.drain_over_ideal == 0.5
     assert figures.idle == 0.0
-    assert (figures.p50, figures.max) == (0.5, 1.0)
+    assert (figures.mean, figures.p50, figures.max) == (0.75, 0.5, 1.0)
+    assert (figures.most_lag, figures.others_drained) == (2, 0.0)
     assert figures.utilisation == pytest.approx(0.15)  # of ten seconds, owned in three
     assert (figures.moves, figures.first_move) == (0, None)
     assert (figures.duplicates, figures.lost) == (0, 0)
+
+
+def test_the_lag_of_some_partitions_over_time():
+    records = arrived([1.0, 2.0], [1.0, 1.0, 4.0])
+    done = first_handled(records, handled((0, 0, 0, 3.0), (0, 1, 0, 1.5), (0, 1, 1, 4.5)))
+    times = np.arange(0.5, 5.0)
+    assert lag_at(records, done, times, [0]).tolist() == [0, 1, 2, 1, 1]
+    assert lag_at(records, done, times, [0, 1]).tolist() == [0, 2, 3, 2, 2]
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ from levelwind.daemon.config.settings import load
 from levelwind_testing.drain.drain_candidates import CANDIDATES
 from levelwind_testing.drain.drain_replay import replay
 from levelwind_testing.drain.drain_scenarios import (
+    CHANGING,
     HOT_PARTITIONS,
     PARTITIONS,
-    REPLAYED,
     burst_partitions,
     burst_sizes,
     hot_rates,
@@ -18,7 +18,7 @@ from levelwind_testing.drain.drain_scenarios import (
 
 
 def test_other_partitions_are_hot_in_each_turn_and_the_arrivals_stay_the_same():
-    scenario = REPLAYED["S7"]
+    scenario = CHANGING["S7"]
     even = partition_rates(scenario, 1)
     assert (hot_rates(scenario, even, 1, -1.0) == even).all()
     before: set[int] = set()
@@ -33,15 +33,15 @@ def test_other_partitions_are_hot_in_each_turn_and_the_arrivals_stay_the_same():
 
 
 def test_the_members_of_a_scenario_change_in_order():
-    frozen = [(at, change) for at, change, _ in REPLAYED["S8"].changes]
+    frozen = [(at, change) for at, change, _ in CHANGING["S8"].changes]
     assert frozen == [(20, "freeze"), (40, "thaw"), (110, "freeze"), (130, "thaw")]
-    doubled = REPLAYED["S10"].changes
+    doubled = CHANGING["S10"].changes
     assert [(at, change) for at, change, _ in doubled] == [(10, "start")] * 6 + [(80, "stop")] * 6
     assert {member for *_, member in doubled} == set(range(6, 12))
 
 
 def test_a_burst_on_one_partition_has_three_others_on_the_next_member():
-    scenario = REPLAYED["S11"]
+    scenario = CHANGING["S11"]
     owners = [number % 6 for number in range(PARTITIONS)]
     burst = burst_partitions(scenario, 1, owners)
     assert [owners[partition] for partition in burst] == [0, 1, 1, 1]
@@ -49,7 +49,7 @@ def test_a_burst_on_one_partition_has_three_others_on_the_next_member():
 
 
 def test_a_burst_of_dear_records_is_on_the_topic_whose_records_are_dear():
-    scenario = REPLAYED["S9"]
+    scenario = CHANGING["S9"]
     burst = burst_partitions(scenario, 1, [0] * PARTITIONS)
     assert (scenario.costs[list(burst)] == 10).all()
 
@@ -58,7 +58,7 @@ def test_a_burst_of_dear_records_is_on_the_topic_whose_records_are_dear():
 @pytest.mark.parametrize("seed", [1, 2])
 def test_hot_partitions_that_change_are_followed_almost_as_if_their_rates_were_known(seed):
     ours, ideal = (
-        replay(REPLAYED["S7"], CANDIDATES["levelwind"], seed, load(), true_rates=true_rates)
+        replay(CHANGING["S7"], CANDIDATES["levelwind"], seed, load(), true_rates=true_rates)
         for true_rates in (False, True)
     )
     assert ours.mean <= 1.5 * ideal.mean

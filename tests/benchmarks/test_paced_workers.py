@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from levelwind_testing.drain import paced_workers
-from levelwind_testing.drain.drain_figures import read_journal
+from levelwind_testing.drain.drain_figures import read_journals
 from levelwind_testing.drain.paced_workers import (
     SLACK_SECONDS,
     Crew,
@@ -53,12 +53,15 @@ class Backlog:
         return None
 
 
-def member(number: int = 0) -> PacedMember:
+def member(number: int = 0, cost: float = 1.0) -> PacedMember:
     crew = Crew(
         bootstrap="",
         group="g",
         topics=["orders", "payments"],
         sizes=[24, 12],
+        costs=[1.0, cost],
+        members=[number],
+        later=[],
         speeds=[SPEED] * 6,
         client={},
         mode=None,
@@ -80,6 +83,13 @@ def test_a_member_with_a_backlog_handles_one_record_after_the_other_at_its_speed
     # Beyond its speed nothing but the machine takes time, and that is counted.
     assert steps.sum() == pytest.approx(39 / SPEED + journal.late, abs=SLACK_SECONDS)
     assert journal.busy == pytest.approx(40 / SPEED)
+
+
+def test_a_dear_record_takes_as_many_times_as_long():
+    stop, one = threading.Event(), member(cost=3.0)
+    one._work(Backlog(10, stop), stop)
+    assert one.journal.busy == pytest.approx(10 * 3 / SPEED)
+    assert (np.diff(one.journal.handled_at) > 3 / SPEED - 1e-6).all()
 
 
 class Rebalanced(Backlog):
@@ -129,8 +139,8 @@ def test_bytes_count_for_the_rack_of_the_broker_that_sent_them():
     assert (one.journal.local_bytes, one.journal.remote_bytes) == (500, 400)
 
 
-def test_a_journal_survives_its_file(tmp_path):
-    path = str(tmp_path / "journal.npz")
+def test_journals_of_several_processes_survive_their_files(tmp_path):
+    paths = [str(tmp_path / f"journal-{number}.npz") for number in range(2)]
     first, second = MemberJournal.empty(), MemberJournal.empty()
     second.partition.append(7)
     second.offset.append(11)
@@ -139,9 +149,10 @@ def test_a_journal_survives_its_file(tmp_path):
     second.changes.append((1.5, 1, 7, 1))
     first.changes.append((2.0, 0, 3, 0))
     second.late, second.busy, second.remote_bytes = 0.25, 9.0, 4
-    write_journal(path, [first, second])
-    handled, columns = read_journal(path)
-    assert (handled.member.tolist(), handled.partition.tolist()) == ([1], [7])
+    write_journal(paths[0], {0: first})
+    write_journal(paths[1], {3: second})
+    handled, columns = read_journals(paths)
+    assert (handled.member.tolist(), handled.partition.tolist()) == ([3], [7])
     assert (handled.offset.tolist(), handled.handled_at.tolist()) == ([11], [2.5])
     assert handled.changes.tolist() == [[1.5, 1, 7, 1], [2.0, 0, 3, 0]]
     assert columns["late"].tolist() == [0.0, 0.25]

@@ -11,7 +11,7 @@ from matplotlib.patches import Patch
 from levelwind.daemon.charts import BEST, INK, MUTED, PLAIN, chart_file
 from levelwind_testing.drain.drain_candidates import CANDIDATES
 from levelwind_testing.drain.drain_report import counted
-from levelwind_testing.drain.drain_scenarios import SCENARIOS
+from levelwind_testing.drain.drain_scenarios import ALL_SCENARIOS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -55,7 +55,7 @@ def draw_rounds(
         ConfigurationError: the file does not end in .svg or .png, or cannot be written.
     """
     valid = counted(results)
-    names = [name for name in SCENARIOS if any(r.key.scenario == name for r in valid)]
+    names = [name for name in ALL_SCENARIOS if any(r.key.scenario == name for r in valid)]
     rows = {
         name: [
             c
@@ -70,7 +70,7 @@ def draw_rounds(
             len(names) + 1, 1, height_ratios=[*heights, FOOT_INCHES], squeeze=False
         )[:, 0]
         for part, name in zip(parts, names, strict=False):
-            title = f"{name}: {SCENARIOS[name].title}"
+            title = f"{name}: {ALL_SCENARIOS[name].title}"
             part.suptitle(title, x=0.01, ha="left", fontsize=11, fontweight="bold")
             axes = part.subplots(1, len(PANELS), sharey=True)
             for panel, (heading, measured, modelled, text) in zip(axes, PANELS, strict=True):

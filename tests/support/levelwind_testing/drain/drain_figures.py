@@ -15,13 +15,14 @@ import numpy as np
 from levelwind_testing.drain.drain_scenarios import PARTITIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from levelwind_testing.drain.drain_scenarios import DrainScenario
 
 DRAINED_SECONDS = 1.0
 """Seconds of arrivals that may be left when the burst counts as drained."""
 STEP_SECONDS = 0.1
+LAG_STEP_SECONDS = 0.25
 WINDOW_SECONDS = 10.0
 """Length of the windows over which utilisation is averaged."""
 UNHANDLED = np.inf
@@ -61,14 +62,20 @@ class RoundFigures:
     """Seconds of the measured time at which a partition first came to another owner."""
     idle: float
     """Share of the members' speed that was not used, until the drain or the end of the round."""
+    mean: float
     p50: float
     p99: float
     max: float
     """Seconds from a record's arrival to the end of its handling, of the records that arrive in the
     measured time, with a burst in its first ideal time."""
-    utilisation: float
+    utilisation: float | None
     """Largest share of its speed that a member's partitions asked for, over windows of ten seconds
-    once the group should be level."""
+    once the group should be level; None where the arrivals change."""
+    most_lag: int
+    """The most records behind in the measured time."""
+    others_drained: float
+    """Seconds of the measured time from which less than a second of arrivals is behind, the
+    partition with most of the burst left out."""
     growth: float
     """Records a second by which the backlog grew in the last third of the measured time."""
     moves: int
@@ -109,22 +116,33 @@ def round_figures(
     used = np.searchsorted(done, until, side="right") - np.searchsorted(done, began)
     delays = delays_of(arrived, first, began, min(began + scenario.judged, ended), ended)
     moved = owner_changes(handled.changes, began, ended)
+    lone = max(range(PARTITIONS), key=lambda n: arrived.burst[n][1] - arrived.burst[n][0])
+    others = [number for number in range(PARTITIONS) if not scenario.backlog or number != lone]
+    steps = np.arange(began, ended, LAG_STEP_SECONDS)
+    busy = np.flatnonzero(
+        lag_at(arrived, first, steps, others) > scenario.arrivals * DRAINED_SECONDS
+    )
     third = (ended - began) / 3
     return RoundFigures(
         drain=drain,
         drain_over_ideal=None if drain is None or not scenario.ideal else drain / scenario.ideal,
         first_move=moved[0] - began if moved else None,
         idle=1 - float(used) / (scenario.capacity * (until - began)),
+        mean=float(delays.mean()) if delays.size else 0.0,
         p50=percentile(delays, 0.5),
         p99=percentile(delays, 0.99),
         max=percentile(delays, 1.0),
-        utilisation=largest_utilisation(
-            scenario.speeds,
-            rates,
+        utilisation=None
+        if scenario.hot_seconds
+        else largest_utilisation(
+            scenario.all_speeds,
+            rates * scenario.costs,
             handled.changes,
             min(began + scenario.settled_after, ended - WINDOW_SECONDS),
             ended,
         ),
+        most_lag=int(lag_at(arrived, first, steps, range(PARTITIONS)).max(initial=0)),
+        others_drained=(int(busy.max(initial=-1)) + 1) * LAG_STEP_SECONDS,
         growth=(backlog(arrived, first, ended) - backlog(arrived, first, ended - third)) / third,
         moves=len(moved),
         duplicates=duplicates(handled),
@@ -164,6 +182,21 @@ def percentile(values: np.ndarray, share: float) -> float:
         return 0.0
     rank = max(ceil(share * len(values) - 1e-9), 1)
     return float(np.partition(values, rank - 1)[rank - 1])
+
+
+def lag_at(
+    arrived: ArrivedRecords,
+    first: Sequence[np.ndarray],
+    times: np.ndarray,
+    partitions: Iterable[int],
+) -> np.ndarray:
+    """Records of some partitions that have arrived and were not handled yet, at some times."""
+    chosen = list(partitions)
+    at = np.sort(np.concatenate([arrived.at[number] for number in chosen]))
+    done = np.sort(np.concatenate([first[number] for number in chosen]))
+    behind: np.ndarray = np.searchsorted(at, times, side="right")
+    behind -= np.searchsorted(done, times, side="right")
+    return behind
 
 
 def backlog(arrived: ArrivedRecords, first: Sequence[np.ndarray], at: float) -> int:
@@ -249,9 +282,13 @@ def lost(first: Sequence[np.ndarray]) -> int:
     return missing
 
 
-def read_journal(path: str) -> tuple[HandledRecords, Mapping[str, np.ndarray]]:
-    """Records and changes that the members wrote, and all columns of the file."""
-    with np.load(path) as columns:
-        all_columns = dict(columns)
+def read_journals(paths: Iterable[str]) -> tuple[HandledRecords, Mapping[str, np.ndarray]]:
+    """Records and changes that the members wrote, and all columns of the files."""
+    files = []
+    for path in paths:
+        with np.load(path) as columns:
+            files.append(dict(columns))
+    all_columns = {name: np.concatenate([file[name] for file in files]) for name in files[0]}
+    all_columns["changes"] = all_columns["changes"][all_columns["changes"][:, 0].argsort()]
     names = ("member", "partition", "offset", "handled_at", "changes")
     return HandledRecords(**{name: all_columns[name] for name in names}), all_columns

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from levelwind_testing.drain.drain_candidates import CANDIDATES
 from levelwind_testing.drain.drain_goals import verdicts
-from levelwind_testing.drain.drain_scenarios import SCENARIOS
+from levelwind_testing.drain.drain_scenarios import ALL_SCENARIOS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -62,10 +62,13 @@ COLUMNS: Sequence[Column] = (
     ),
     Column(name="1st move", value=lambda r: r.figures.first_move, text=_seconds),
     Column(name="idle", value=lambda r: r.figures.idle, text="{:.0%}".format),
+    Column(name="mean s", value=lambda r: r.figures.mean, text=_seconds),
     Column(name="p50 s", value=lambda r: r.figures.p50, text=_seconds),
     Column(name="p99 s", value=lambda r: r.figures.p99, text=_seconds),
     Column(name="max s", value=lambda r: r.figures.max, text=_seconds),
     Column(name="util", value=lambda r: r.figures.utilisation, text="{:.2f}".format),
+    Column(name="most lag", value=lambda r: r.figures.most_lag, text="{:,.0f}".format),
+    Column(name="others drained", value=lambda r: r.figures.others_drained, text="{:.0f}".format),
     Column(name="growth/s", value=lambda r: r.figures.growth, text="{:+.0f}".format),
     Column(
         name="other racks",  # kafka-python does not tell
@@ -105,7 +108,7 @@ def report(
     for result in counted(results):
         by_scenario[result.key.scenario].append(result)
     lines = []
-    for name, scenario in SCENARIOS.items():
+    for name, scenario in ALL_SCENARIOS.items():
         if name in by_scenario:
             lines += [f"{name}: {scenario.title}", *_table(name, by_scenario[name], replayed), ""]
     dropped = [result for result in results if result.load.bottleneck is not None]
@@ -171,7 +174,7 @@ def replayed_table(
     scenarios: Mapping[str, DrainScenario],
     replayed: Mapping[tuple[str, str], Sequence[ReplayFigures]],
 ) -> list[str]:
-    """The table of scenarios that were only replayed, by scenario and candidate."""
+    """The table of the replays of scenarios, by scenario and candidate."""
     rows = [["", "mean s", "p99 s", "most lag", "moves/min", "plans", "others drained s"]]
     for (name, candidate), figures in replayed.items():
         minutes = scenarios[name].measured / 60

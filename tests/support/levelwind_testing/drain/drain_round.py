@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -22,18 +23,21 @@ from levelwind_testing.drain.drain_candidates import CANDIDATES
 from levelwind_testing.drain.drain_figures import (
     ArrivedRecords,
     RoundFigures,
-    read_journal,
+    read_journals,
     round_figures,
 )
 from levelwind_testing.drain.drain_scenarios import (
+    DEAR_TOPIC,
     PARTITIONS,
     RESTART_SECONDS,
     TOPIC_SIZES,
     WARM_UP_SECONDS,
+    Change,
     DrainScenario,
     arrivals_in,
     burst_partitions,
     burst_sizes,
+    hot_rates,
     partition_names,
     partition_rates,
     rates_after_burst,
@@ -58,6 +62,8 @@ CLOCK_SECONDS = 0.001
 TICKS = 4
 """Writes of records a second: the brokers spend most of the CPU on batches, whatever their size."""
 RECORD = b"x" * 100
+SIGNALS: Mapping[Change, signal.Signals] = {"freeze": signal.SIGSTOP, "thaw": signal.SIGCONT}
+"""Changes that a process learns of by a signal."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +135,9 @@ class DrainRound:
         self._bootstrap, self._key, self._scenario = bootstrap, key, scenario
         self._candidate = CANDIDATES[key.candidate]
         self._events = events
-        self._journal = directory / f"{key.group}.npz"
+        self._journals = [
+            directory / f"{key.group}-{number}.npz" for number in range(len(scenario.processes))
+        ]
         self._names = partition_names(f"{key.group}-")
         self._topics = [f"{key.group}-{topic}" for topic in TOPIC_SIZES]
         self._admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
@@ -145,7 +153,7 @@ class DrainRound:
         self._burst = [(0, 0)] * PARTITIONS
         self._rates = partition_rates(scenario, key.seed)
         self._behind = 0.0
-        self._workers = WorkerProcess()
+        self._workers = WorkerProcesses()
 
     def run(self, sampler: CpuSampler) -> RoundResult:
         """Play the round, and compute its figures.
@@ -156,14 +164,14 @@ class DrainRound:
         """
         self._create_topics()
         try:
-            with self._workers.running(self._crew()):
+            with self._workers.running(self._crews()):
                 self._workers.await_assignment()
                 if self._candidate.mode == "proxy":
                     self._await_lead()
                 began, ended = self._play()
         finally:
             self._delete()
-        handled, columns = read_journal(str(self._journal))
+        handled, columns = read_journals(map(str, self._journals))
         figures = round_figures(
             self._scenario,
             self._rates,
@@ -191,20 +199,27 @@ class DrainRound:
             local_bytes=int(columns["local_bytes"].sum()),
         )
 
-    def _crew(self) -> Crew:
-        return Crew(
-            bootstrap=self._bootstrap,
-            group=self._key.group,
-            topics=self._topics,
-            sizes=list(TOPIC_SIZES.values()),
-            speeds=list(self._scenario.speeds),
-            client=dict(self._candidate.client),
-            java=self._candidate.java,
-            mode=self._candidate.mode,
-            static=self._candidate.static,
-            eager=self._candidate.eager,
-            journal=str(self._journal),
-        )
+    def _crews(self) -> list[Crew]:
+        scenario = self._scenario
+        return [
+            Crew(
+                bootstrap=self._bootstrap,
+                group=self._key.group,
+                topics=self._topics,
+                sizes=list(TOPIC_SIZES.values()),
+                costs=[scenario.dear if name == DEAR_TOPIC else 1.0 for name in TOPIC_SIZES],
+                members=members,
+                later=[number for number in members if number >= len(scenario.speeds)],
+                speeds=list(scenario.all_speeds),
+                client=dict(self._candidate.client),
+                java=self._candidate.java,
+                mode=self._candidate.mode,
+                static=self._candidate.static,
+                eager=self._candidate.eager,
+                journal=str(journal),
+            )
+            for members, journal in zip(scenario.processes, self._journals, strict=True)
+        ]
 
     def _create_topics(self) -> None:
         new = [
@@ -232,18 +247,20 @@ class DrainRound:
         scenario = self._scenario
         start = time.time() + 0.1
         began, ended = start + WARM_UP_SECONDS, start + WARM_UP_SECONDS + scenario.measured
-        restarts = self._restarts()
+        changes = list(scenario.changes)
         second, drained_at = 0, float("inf")
         while (now := start + second) < ended and now < drained_at + TAIL_SECONDS:
             if second == WARM_UP_SECONDS:
                 self._begin_burst(now)
-            counts = arrivals_in(self._rates, self._key.seed, second)
+            seed, measured = self._key.seed, second - WARM_UP_SECONDS
+            counts = arrivals_in(hot_rates(scenario, self._rates, seed, measured), seed, second)
             for tick in range(TICKS):
                 self._write(
                     now + tick / TICKS, counts * (tick + 1) // TICKS - counts * tick // TICKS
                 )
-            while restarts and restarts[0][0] <= now - began:
-                self._workers.command(restarts.pop(0)[1])
+            while changes and changes[0].at <= now - began:
+                _, change, member = changes.pop(0)
+                self._workers.command(change, member)
             if scenario.backlog and drained_at == float("inf") and self._is_drained(now - began):
                 drained_at = now
             self._workers.check()
@@ -286,9 +303,9 @@ class DrainRound:
         """Restart members until the one that leads the group has left it to the proxy."""
         for member in (None, *range(len(self._scenario.speeds))):
             if member is not None:
-                self._workers.command(f"stop {member}")
+                self._workers.command("stop", member)
                 time.sleep(RESTART_SECONDS)
-                self._workers.command(f"start {member}")
+                self._workers.command("start", member)
             deadline = time.monotonic() + PROXY_SECONDS
             while time.monotonic() < deadline:
                 if self._logged("proxy.leading", 0.0, float("inf")):
@@ -297,14 +314,6 @@ class DrainRound:
                 self._workers.check()
                 time.sleep(0.2)
         raise TimeoutError(f"no proxy leads {self._key.group}")
-
-    def _restarts(self) -> list[tuple[float, str]]:
-        times = enumerate(self._scenario.restart_times)
-        return sorted(
-            command
-            for member, at in times
-            for command in ((at, f"stop {member}"), (at + RESTART_SECONDS, f"start {member}"))
-        )
 
     def _logged(self, event: str, began: float, ended: float) -> list[float]:
         """Times of the daemon's events of the round's group in the measured time."""
@@ -316,55 +325,71 @@ class DrainRound:
         return [at for at in times if began <= at < ended]
 
 
-class WorkerProcess:
-    """The process of a round's members, and what it reports."""
+class WorkerProcesses:
+    """The processes of a round's members, and what they report."""
 
     def __init__(self) -> None:
         self.owners: list[int | None] = [None] * PARTITIONS
-        self.handled = 0
+        self._handled: dict[int, int] = {}
         self._changed_at = 0.0
         self._failures: list[str] = []
-        self._process: subprocess.Popen[bytes] | None = None
+        self._processes: list[subprocess.Popen[bytes]] = []
+        self._process_of: dict[int, subprocess.Popen[bytes]] = {}
+        """Process of each member."""
+
+    @property
+    def handled(self) -> int:
+        """Records that all members have handled."""
+        return sum(self._handled.values())
 
     @contextlib.contextmanager
-    def running(self, crew: Crew) -> Any:
-        """Run the members; at the end they close and have written their journal."""
+    def running(self, crews: Sequence[Crew]) -> Any:
+        """Run the members; at the end they close and have written their journals."""
+        readers = []
+        for crew in crews:
+            process = self._start(crew)
+            self._processes.append(process)
+            self._process_of |= dict.fromkeys(crew.members, process)
+            readers.append(threading.Thread(target=self._read, args=(process,), daemon=True))
+            readers[-1].start()
+        try:
+            yield
+        finally:
+            for process in self._processes:
+                process.stdin.close()  # type: ignore[union-attr]
+            for process in self._processes:
+                try:
+                    process.wait(60)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                    process.wait()
+            for reader in readers:
+                reader.join()
+
+    def _start(self, crew: Crew) -> subprocess.Popen[bytes]:
         support = str(Path(__file__).parents[2])
         path = os.pathsep.join(filter(None, [support, os.environ.get("PYTHONPATH", "")]))
-        process = self._process = subprocess.Popen(
-            [
-                sys.executable,
-                "-m",
-                "levelwind_testing.drain.paced_workers",
-                json.dumps(asdict(crew)),
-            ],
+        program = [sys.executable, "-m", "levelwind_testing.drain.paced_workers"]
+        return subprocess.Popen(
+            [*program, json.dumps(asdict(crew))],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env={**os.environ, "PYTHONPATH": path},
         )
-        reader = threading.Thread(target=self._read, daemon=True)
-        reader.start()
-        try:
-            yield
-        finally:
-            process.stdin.close()  # type: ignore[union-attr]
-            try:
-                process.wait(60)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-            reader.join()
 
-    def command(self, text: str) -> None:
-        """Give the members' process a command."""
-        assert self._process is not None
-        assert self._process.stdin is not None
-        self._process.stdin.write(text.encode() + b"\n")
-        self._process.stdin.flush()
+    def command(self, change: Change, member: int) -> None:
+        """Change a member, or let its process stand still or go on."""
+        process = self._process_of[member]
+        if change in SIGNALS:
+            process.send_signal(SIGNALS[change])
+            return
+        assert process.stdin is not None
+        process.stdin.write(f"{change} {member}\n".encode())
+        process.stdin.flush()
 
     def check(self) -> None:
-        """Raise `RuntimeError` if a member failed or the process ended."""
-        if self._failures or (self._process is not None and self._process.poll() is not None):
+        """Raise `RuntimeError` if a member failed or a process ended."""
+        if self._failures or any(process.poll() is not None for process in self._processes):
             raise RuntimeError(f"members failed: {self._failures}")
 
     def await_assignment(self) -> None:
@@ -380,13 +405,12 @@ class WorkerProcess:
                 raise TimeoutError(f"no complete assignment: {self.owners}")
             time.sleep(0.1)
 
-    def _read(self) -> None:
-        assert self._process is not None
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
+    def _read(self, process: subprocess.Popen[bytes]) -> None:
+        assert process.stdout is not None
+        for line in process.stdout:
             event = json.loads(line)
             if "handled" in event:
-                self.handled = event["handled"]
+                self._handled[process.pid] = event["handled"]
             elif "failure" in event:
                 self._failures.append(event["failure"])
             else:

@@ -124,6 +124,17 @@ class DrainScenario:
         return len(self.speeds) * (1 if self.doubled is None else 2)
 
     @property
+    def all_speeds(self) -> tuple[float, ...]:
+        """Records a second of each member that runs at any time."""
+        return (*self.speeds, *(MEMBER_RATE,) * (self.members - len(self.speeds)))
+
+    @property
+    def processes(self) -> list[list[int]]:
+        """Members by the process that runs them: one that stands still has its own."""
+        together = [n for n in range(self.members) if not self.frozen or n != FROZEN_MEMBER]
+        return [together, [FROZEN_MEMBER]] if self.frozen else [together]
+
+    @property
     def measured(self) -> float:
         """The most seconds of the measured time."""
         return self.seconds or self.longest * (self.ideal or 0.0)
@@ -230,7 +241,7 @@ SCENARIOS: Mapping[str, DrainScenario] = {
     )
 }
 
-REPLAYED: Mapping[str, DrainScenario] = {
+CHANGING: Mapping[str, DrainScenario] = {
     scenario.name: scenario
     for scenario in (
         *(
@@ -282,7 +293,8 @@ REPLAYED: Mapping[str, DrainScenario] = {
         ),
     )
 }
-"""Scenarios that are only replayed: arrivals, costs or members change in the measured time."""
+"""Scenarios whose arrivals, costs or members change in the measured time."""
+ALL_SCENARIOS: Mapping[str, DrainScenario] = {**SCENARIOS, **CHANGING}
 
 LARGE_BURST = replace(SCENARIOS["S1"], name="S1x10", backlog=10 * SCENARIOS["S1"].backlog)
 """Ten times the backlog of S1: ten minutes at best, so that it is only replayed."""

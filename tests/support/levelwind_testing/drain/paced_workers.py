@@ -27,16 +27,20 @@ import numpy as np
 from confluent_kafka import Consumer
 
 from levelwind.clients.confluent import ManagedConsumer
-from levelwind_testing.drain.drain_scenarios import MEMBER_RACKS, RACKS
+from levelwind_testing.drain.drain_scenarios import RACKS, member_rack
 from levelwind_testing.drain.java_consumer import JavaConsumer, start_java
 from levelwind_testing.drain.published_consumer import PublishedConsumer
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from py4j.java_gateway import JavaGateway
 
     from levelwind_testing.drain.drain_candidates import Mode
 
 SLACK_SECONDS = 0.05
+STOPPED_SECONDS = 5.0
+"""No machine is so late: then the process stood still, as the scenario asks for."""
 SLEEP_SECONDS = 0.01
 """Members sleep once their clocks are this far ahead: records of 3 ms each need no sleep each."""
 POLL_SECONDS = 0.1
@@ -54,8 +58,14 @@ class Crew:
     """In the order of the partitions' numbers."""
     sizes: list[int]
     """Partitions by topic."""
+    costs: list[float]
+    """Work of a record by topic."""
+    members: list[int]
+    """Numbers of the members that run in this process."""
+    later: list[int]
+    """Those among them that do not run from the beginning."""
     speeds: list[float]
-    """Records a second by member."""
+    """Work a second by member, of all processes."""
     client: dict[str, Any]
     """Settings of the client; without a `mode` the group's protocol is among them."""
     mode: Mode | None
@@ -104,7 +114,8 @@ class PacedMember:
         self.journal = MemberJournal.empty()
         begins = np.cumsum([0, *crew.sizes]).tolist()
         self._begin = dict(zip(crew.topics, begins, strict=False))
-        self._rack = MEMBER_RACKS[number]
+        self._cost = dict(zip(crew.topics, crew.costs, strict=True))
+        self._rack = member_rack(number)
         self._rack_of_broker = {str(i + 1): rack for i, rack in enumerate(RACKS)}
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
@@ -192,7 +203,7 @@ class PacedMember:
 
     def _work(self, consumer: Any, stop: threading.Event) -> None:
         journal = self.journal
-        seconds_of_record = 1 / self._crew.speeds[self.number]
+        speed = self._crew.speeds[self.number]
         free_at = time.time()
         while not stop.is_set():
             message = consumer.poll(0)
@@ -206,8 +217,9 @@ class PacedMember:
             free_at = max(free_at, self._changed_at)  # a rebalance is no lateness of the machine
             late = time.time() - free_at - SLACK_SECONDS
             if late > 0:
-                journal.late += late
+                journal.late += late if late < STOPPED_SECONDS else 0.0
                 free_at += late
+            seconds_of_record = self._cost[message.topic()] / speed
             free_at += seconds_of_record
             journal.busy += seconds_of_record
             journal.partition.append(self._begin[message.topic()] + message.partition())
@@ -263,42 +275,45 @@ def main() -> None:
 
     with tempfile.TemporaryDirectory() as classes:
         gateway = start_java(Path(classes)) if crew.java else None
-        members = [PacedMember(crew, number, report, gateway) for number in range(len(crew.speeds))]
-        run(members, report)
-    write_journal(crew.journal, [member.journal for member in members])
+        members = {number: PacedMember(crew, number, report, gateway) for number in crew.members}
+        run(members, crew.later, report)
+    write_journal(crew.journal, {number: member.journal for number, member in members.items()})
 
 
-def run(members: list[PacedMember], report: Any) -> None:
+def run(members: Mapping[int, PacedMember], later: Sequence[int], report: Any) -> None:
     """Start the members, do what the input asks for, and end them with the input."""
-    for member in members:
-        member.start()
+    for number in members.keys() - later:
+        members[number].start()
     threading.Thread(target=count_handled, args=(members, report), daemon=True).start()
     for line in sys.stdin:
         command, number = line.split()
+        member = members[int(number)]
         if command == "stop":
-            members[int(number)].ask_to_stop()
+            member.ask_to_stop()
         else:
-            members[int(number)].join()
-            members[int(number)].start()
-    for member in members:
+            member.join()
+            member.start()
+    for member in members.values():
         member.ask_to_stop()
-    for member in members:
+    for member in members.values():
         member.join()
 
 
-def count_handled(members: list[PacedMember], report: Any) -> None:
+def count_handled(members: Mapping[int, PacedMember], report: Any) -> None:
     """Report the number of handled records again and again."""
     while True:
         time.sleep(COUNT_SECONDS)
-        report({"handled": sum(len(member.journal.handled_at) for member in members)})
+        handled = sum(len(member.journal.handled_at) for member in members.values())
+        report({"handled": handled})
 
 
-def write_journal(path: str, journals: list[MemberJournal]) -> None:
-    """Write what all members did to one file, as NumPy's columns."""
+def write_journal(path: str, by_member: Mapping[int, MemberJournal]) -> None:
+    """Write what all members of a process did to one file, as NumPy's columns."""
+    journals = [*by_member.values()]
     sizes = [len(journal.partition) for journal in journals]
     np.savez(
         path,
-        member=np.repeat(np.arange(len(journals), dtype=np.int16), sizes),
+        member=np.repeat(np.array([*by_member], dtype=np.int16), sizes),
         partition=np.concatenate([np.array(j.partition, dtype=np.int16) for j in journals]),
         offset=np.concatenate([np.array(j.offset, dtype=np.int64) for j in journals]),
         timestamp=np.concatenate([np.array(j.timestamp, dtype=np.int64) for j in journals]),
