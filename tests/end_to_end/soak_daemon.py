@@ -1,212 +1,309 @@
-"""A daemon and a standby under traffic for half an hour: flat memory, flat files, no bad line.
+"""A daemon, its pipeline and a standby under traffic and churn: nothing of the tree grows.
 
-    python tests/end_to_end/soak_daemon.py [--minutes 30] [--topics 200] [--partitions 50]
+    python tests/end_to_end/soak_daemon.py [--minutes 60] [--batches 20000] [--seed S]
 
-One real broker with 10,000 partitions, a group that commits in all of them, a producer, two
-consumers that follow plans, of which one is killed and started again every two minutes, the daemon
-with its pipeline, and a standby. After a quarter of the time, at least two minutes, which count as
-the warm-up, the daemon's own processes (not the JVM and its workers) must keep within
-`MOST_RESIDENT_MB`, grow by no more than `MOST_GROWTH`, and hold no more files than before; and
-every warning and error must be one that `EXPLAINED` explains. It ends with 1 otherwise.
+Three real brokers, groups that commit all the time, so that the pipeline makes batches without a
+pause, and two managed consumers. Meanwhile topics and groups are made, raised and deleted, a
+consumer is killed every two minutes, and a broker is restarted every four. After each hundred
+batches the whole tree of both daemons is looked at: open files, sockets, threads and memory of each
+process, and what lies in the state directories and those for temporary files. It ends after that
+many minutes or batches, and then asks the brokers for the lag of every group.
+
+It ends with 1 if files, sockets, threads or processes grew by more than one in a hundred batches,
+beyond what pools of the JVM open once; if a lag differs from what the brokers say; or if a daemon
+logged an error. What memory and disks do is printed.
 """
 
 import argparse
+import json
 import random
 import sys
 import tempfile
 import threading
 import time
 from collections import Counter
+from contextlib import ExitStack, suppress
 from pathlib import Path
-from statistics import median
+from urllib.error import URLError
+from urllib.request import urlopen
 
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import (
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    KafkaException,
+    Producer,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
-sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
-
-from bench_rest import BROKER, HEAP, commit, create
 
 from levelwind.deploy.cluster import Cluster
+from levelwind.deploy.ports import free_ports
+from levelwind_testing.drawn_seeds import drawn_seed
+from levelwind_testing.kafka.log_offsets import log_offsets
 from levelwind_testing.processes.daemon_process import DaemonProcess
 from levelwind_testing.processes.member_process import MemberProcess
+from levelwind_testing.processes.tree_watch import TreeWatch, bytes_below, held_by
 
-MOST_RESIDENT_MB = 150.0
-MOST_GROWTH = 0.05
-"""Growth of the median resident memory from the first to the last third after the warm-up."""
-MOST_MORE_FILES = 2
-LOOK_SECONDS = 5.0
-KILL_SECONDS = 120.0
-RECORDS_A_SECOND = 200
-EXPLAINED = {
-    "member.evicted": "the consumer that is killed on purpose",
-    "observer.tick_skipped": "the tick before took as long as its share of the CPU allows",
-    "observer.follower_fetching_off": "one broker, without racks",
-    "observer.racks_unknown": "one broker, without racks",
-    "topics.drifted": "one broker cannot hold three replicas",
-    "publisher.retrying": "the coordinator of transactions loads its state at the start",
-    "partition.unsplittable": "the traffic is random",
-    "group.overloaded": "the traffic is random",
-}
+HEAP = ("-Xms256m", "-Xmx1g", "-XX:+UseSerialGC")
+GROUPS, TOPICS, PARTITIONS = 40, 10, 6
+"""Groups that live all the time, each of which reads one topic, and topics with partitions."""
+COMMIT_SECONDS = 0.05
+"""Pause between the commits of two groups."""
+RECORDS_A_TICK = 10
+CHURN_SECONDS, KILL_SECONDS, RESTART_SECONDS = 10.0, 120.0, 240.0
+MOST_CHURNED = 8
+"""Topics, each with a group of its own, that are there at a time for a while."""
+BATCHES_A_LOOK = 100
+WARM_UP = 300
+"""Batches in which connections are opened, code is compiled and pools fill."""
+FEW = 20
+"""More of a kind that is no leak, however many batches there were."""
+TRUTH_SECONDS = 180.0
 
 
 class Traffic:
-    """Records and commits over all topics, in the background."""
+    """Records, commits and churn in the background; `lag_of` asks the brokers."""
 
-    def __init__(self, bootstrap: str, names: list[str], partitions: int) -> None:
-        self.bootstrap, self.names, self.partitions = bootstrap, names, partitions
-        self.over = threading.Event()
+    def __init__(self, cluster: Cluster, seed: int) -> None:
+        self.cluster, self.drawn = cluster, random.Random(seed)
+        client = {"bootstrap.servers": cluster.bootstrap, "log_level": 0}
+        self.client, self.admin = client, AdminClient(client)
+        self.sizes: dict[str, int] = {}
+        self.reads: dict[str, str] = {}
+        """Topic by group."""
+        self.next: dict[tuple[str, int], int] = {}
+        self.consumers: dict[str, Consumer] = {}
+        for number in range(TOPICS):
+            self.make(f"topic-{number}", PARTITIONS)
+        for number in range(GROUPS):
+            self.reads[f"group-{number}"] = f"topic-{number % TOPICS}"
+        self.churned = 0
+        self.failures: Counter[str] = Counter()
+        self.lock, self.over = threading.Lock(), threading.Event()
         self.threads = [
-            threading.Thread(target=target, daemon=True) for target in (self.produce, self.commit)
+            threading.Thread(target=self.repeat, args=each, daemon=True)
+            for each in (
+                (self.produce(), 0.1),
+                (self.commit, COMMIT_SECONDS),
+                (self.churn, CHURN_SECONDS),
+            )
         ]
         for thread in self.threads:
             thread.start()
 
-    def produce(self) -> None:
-        producer = Producer({"bootstrap.servers": self.bootstrap, "linger.ms": 100})
-        drawn = random.Random(1)
-        while not self.over.wait(0.1):
-            for _ in range(RECORDS_A_SECOND // 10):
-                name = drawn.choice(self.names)
-                producer.produce(name, b"x" * 100, partition=drawn.randrange(self.partitions))
+    def repeat(self, work, pause) -> None:
+        while not self.over.wait(pause):
+            try:
+                work()
+            except KafkaException as error:  # while a broker restarts, or a topic has just gone
+                self.failures[str(error.args[0].code())] += 1
+
+    def make(self, topic: str, partitions: int) -> None:
+        self.admin.create_topics([NewTopic(topic, partitions, 3)])[topic].result(30)
+        self.sizes[topic] = partitions
+
+    def produce(self):
+        producer = Producer({**self.client, "linger.ms": 50})
+
+        def tick() -> None:
+            for _ in range(RECORDS_A_TICK):
+                topic, partitions = self.drawn.choice([*self.sizes.items()])
+                with suppress(BufferError):
+                    producer.produce(topic, b"x" * 100, partition=self.drawn.randrange(partitions))
             producer.poll(0)
 
+        return tick
+
     def commit(self) -> None:
-        drawn = random.Random(2)
-        consumer = Consumer(
-            {"bootstrap.servers": self.bootstrap, "group.id": "group-0"}
-            | {"enable.auto.commit": False}
-        )
-        offset = 0
-        while not self.over.wait(1.0):
-            offset += 1
-            name = drawn.choice(self.names)
-            try:
-                consumer.commit(
-                    offsets=[TopicPartition(name, n, offset) for n in range(self.partitions)],
-                    asynchronous=False,
-                )
-            except KafkaException as error:
-                print(f"traffic: {error}", flush=True)
+        """Let one group commit, as far as its topic goes or a little less."""
+        with self.lock:
+            group, topic = self.drawn.choice([*self.reads.items()])
+            partition = self.drawn.randrange(self.sizes[topic])
+        consumer = self.consumers.setdefault(group, self.consumer(group))
+        _, end = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=10)
+        offset = max(end - self.drawn.randrange(3), 0)
+        consumer.commit(offsets=[TopicPartition(topic, partition, offset)], asynchronous=False)
+
+    def consumer(self, group: str) -> Consumer:
+        return Consumer({**self.client, "group.id": group, "enable.auto.commit": False})
+
+    def churn(self) -> None:
+        """Make a topic with a group, raise another topic, and delete the oldest of those made."""
+        self.churned += 1
+        name = f"passing-{self.churned}"
+        self.make(name, self.drawn.randrange(1, PARTITIONS))
+        with self.lock:
+            self.reads[f"readers-of-{name}"] = name
+            passing = [topic for topic in self.sizes if topic.startswith("passing-")]
+        raised = self.drawn.choice(passing)
+        more = self.sizes[raised] + 1
+        self.admin.create_partitions([NewPartitions(raised, more)])[raised].result(30)
+        self.sizes[raised] = more
+        if len(passing) > MOST_CHURNED:
+            self.delete(passing[0])
+
+    def delete(self, topic: str) -> None:
+        group = f"readers-of-{topic}"
+        with self.lock:
+            del self.sizes[topic], self.reads[group]
+            consumer = self.consumers.pop(group, None)
+        if consumer is not None:
+            consumer.close()
+        self.admin.delete_topics([topic])[topic].result(30)
+        if self.drawn.random() < 0.5:  # else the group goes with its last commit
+            self.admin.delete_consumer_groups([group])[group].result(30)
+
+    def restart(self, broker: int) -> None:
+        self.cluster.stop_broker(broker)
+        self.cluster.start_broker(broker)
 
     def stop(self) -> None:
         self.over.set()
         for thread in self.threads:
-            thread.join(10)
+            thread.join(60)
+
+    def lag_of(self, group: str) -> dict[int, int]:
+        """Lag by the brokers of each partition that a group has committed."""
+        topic = self.reads[group]
+        numbers = range(self.sizes[topic])
+        ends = log_offsets(self.admin, topic, numbers)
+        asked = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, n) for n in numbers])
+        answer = self.admin.list_consumer_group_offsets([asked])[group].result(30)
+        return {
+            each.partition: ends[each.partition] - each.offset
+            for each in answer.topic_partitions
+            if each.offset >= 0
+        }
 
 
-def process_of(daemon: DaemonProcess) -> int:
-    """The process that the guard of a daemon started."""
-    guard = daemon.child.process.pid
-    return int(Path(f"/proc/{guard}/task/{guard}/children").read_text().split()[0])
+class Soak:
+    """The daemons, and what is seen of them."""
 
+    def __init__(self, cluster: Cluster, directory: Path, stack: ExitStack, seed: int) -> None:
+        self.cluster, self.directory, self.stack = cluster, directory, stack
+        self.port = next(free_ports())
+        self.daemons = {"leader": self.daemon("leader", f"http.listen=127.0.0.1:{self.port}")}
+        self.daemons["leader"].wait_for("lead", lambda: self.logged("daemon.leading"), 180)
+        self.daemons["standby"] = self.daemon("standby")
+        self.traffic = Traffic(cluster, seed)
+        self.members = [self.member(f"m{number}") for number in range(2)]
+        stack.callback(lambda: [member.kill() for member in self.members])
+        stack.callback(self.traffic.stop)
+        self.daemons["leader"].wait_for("lag", lambda: self.logged("pipeline.caught_up"), 300)
+        self.watch = TreeWatch()
+        self.disks: list[tuple[int, int]] = []
 
-def resident_mb(pid: int) -> float:
-    status = Path(f"/proc/{pid}/status").read_text()
-    return int(status.partition("VmRSS:")[2].split()[0]) / 1024
+    def daemon(self, name: str, *settings: str) -> DaemonProcess:
+        home = self.directory / name
+        made = DaemonProcess(self.cluster.bootstrap, home, "pipeline.trigger_interval=0", *settings)
+        self.stack.callback(made.stop)
+        return made
 
+    def logged(self, event: str) -> list:
+        return self.daemons["leader"].logged(event)
 
-def files(pid: int) -> int:
-    return len(list(Path(f"/proc/{pid}/fd").iterdir()))
+    def member(self, instance: str) -> MemberProcess:
+        bootstrap = self.cluster.bootstrap
+        return MemberProcess(bootstrap, "levelwind.", "planned", "topic-0", instance, 1.0)
+
+    def batches(self) -> int:
+        """The number of the leader's last batch."""
+        done = [
+            int(file.name)
+            for file in self.directory.glob("leader/checkpoint/**/commits/*")
+            if file.name.isdecimal()
+        ]
+        return max(done, default=0)
+
+    def run(self, minutes: float, batches: int) -> None:
+        begun = killed = restarted = time.monotonic()
+        first, looked, broker = self.batches(), 0, 0
+        while (now := time.monotonic()) - begun < 60 * minutes:
+            done = self.batches() - first
+            if done >= batches:
+                break
+            if now - killed >= KILL_SECONDS:
+                killed = now
+                self.members.pop().kill()
+                self.members.append(self.member("m1"))
+            if now - restarted >= RESTART_SECONDS:
+                restarted, broker = now, broker % 3 + 1
+                self.traffic.restart(broker)
+            if done >= max(WARM_UP, looked + BATCHES_A_LOOK):
+                looked = done
+                self.look(done, now - begun)
+            time.sleep(1.0)
+        rate = (self.batches() - first) / (time.monotonic() - begun)
+        print(f"{self.batches() - first} batches, {rate:.2f} a second", flush=True)
+
+    def look(self, done: int, seconds: float) -> None:
+        roots = {name: daemon.child.process.pid for name, daemon in self.daemons.items()}
+        held = held_by(roots)
+        self.watch.add(done, held)
+        self.disks.append((done, bytes_below([self.directory])))
+        if done // BATCHES_A_LOOK % 10 == 0:
+            mib = sum(each.kib for each in held.values()) / 1024
+            print(f"{seconds:6.0f} s, {done} batches: {mib:.0f} MiB, {self.disks[-1]}", flush=True)
+
+    def untrue(self) -> dict[str, tuple[object, object]]:
+        """Lag by the daemon and by the brokers where they differ, once nobody commits any more."""
+        until = time.monotonic() + TRUTH_SECONDS
+        while True:
+            both = {group: (self.shown(group), self.traffic.lag_of(group)) for group in self.groups}
+            differ = {group: each for group, each in both.items() if each[0] != each[1]}
+            if not differ or time.monotonic() > until:
+                return differ
+            time.sleep(5.0)
+
+    @property
+    def groups(self) -> list[str]:
+        return [*self.traffic.reads]
+
+    def shown(self, group: str) -> dict[int, int] | str:
+        try:
+            url = f"http://127.0.0.1:{self.port}/api/v1/offsets/{group}"
+            with urlopen(url, timeout=30) as answer:
+                rows = json.load(answer)["offsets"]
+        except URLError as error:
+            return str(error)
+        return {row["partition"]: row["lag"] for row in rows if row["current_offset"] is not None}
+
+    def report(self) -> bool:
+        """Print all; return whether nothing is wrong."""
+        print(self.watch, flush=True)
+        print(f"bytes below the directories, by batches: {self.disks[:: len(self.disks) // 8 + 1]}")
+        print(f"topics made: {self.traffic.churned}; commits and the like that failed, by error:")
+        print(f"  {dict(self.traffic.failures)}")
+        logged = Counter(
+            (name, str(entry["level"]), str(entry["event"]))
+            for name, daemon in self.daemons.items()
+            for entry in daemon.events
+            if entry.get("level") in {"warning", "error"}
+        )
+        for (name, level, event), count in sorted(logged.items()):
+            print(f"{name}: {count} x {level} {event}")
+        leaks, untrue = self.watch.leaks(besides=FEW), self.untrue()
+        print(f"leaks: {leaks or 'none'}")
+        print(f"lag by the daemon and by the brokers, where they differ: {untrue or 'nowhere'}")
+        return not leaks and not untrue and not any(level == "error" for _, level, _ in logged)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--minutes", type=float, default=30.0)
-    parser.add_argument("--topics", type=int, default=200)
-    parser.add_argument("--partitions", type=int, default=50)
+    parser.add_argument("--minutes", type=float, default=60.0)
+    parser.add_argument("--batches", type=int, default=20_000)
     options = parser.parse_args()
-    names = [f"topic-{number}" for number in range(options.topics)]
-    with (
-        Cluster.start(1, settings=BROKER, jvm_options=HEAP) as cluster,
-        tempfile.TemporaryDirectory() as directory,
-    ):
-        bootstrap = cluster.bootstrap
-        create(bootstrap, names, options.partitions)
-        commit(bootstrap, "group-0", names, options.partitions)
-        daemons = {"leader": DaemonProcess(bootstrap, Path(directory) / "one")}
-        daemons["leader"].wait_for("lead", lambda: daemons["leader"].logged("daemon.leading"), 180)
-        daemons["standby"] = DaemonProcess(bootstrap, Path(directory) / "two")
-        traffic = Traffic(bootstrap, names, options.partitions)
-        members = [member(bootstrap, names[0], f"m{n}") for n in range(2)]
-        try:
-            daemons["leader"].wait_for(
-                "pipeline", lambda: daemons["leader"].logged("pipeline.caught_up"), 300
-            )
-            samples = sampled(daemons, members, bootstrap, names[0], 60 * options.minutes)
-        finally:
-            traffic.stop()
-            for each in members:
-                each.kill()
-            for daemon in daemons.values():
-                daemon.stop()
-    return report(samples, daemons, 60 * options.minutes)
-
-
-def member(bootstrap: str, topic: str, instance: str) -> MemberProcess:
-    return MemberProcess(bootstrap, "levelwind.", "planned", topic, instance, 1.0)
-
-
-Samples = dict[str, list[tuple[float, float, int]]]
-"""Seconds, resident megabytes and open files, by the name of the daemon."""
-
-
-def sampled(
-    daemons: dict[str, DaemonProcess],
-    members: list[MemberProcess],
-    bootstrap: str,
-    topic: str,
-    seconds: float,
-) -> Samples:
-    pids = {name: process_of(daemon) for name, daemon in daemons.items()}
-    samples: Samples = {name: [] for name in daemons}
-    begun = time.monotonic()
-    killed, looks = begun, 0
-    while (now := time.monotonic()) - begun < seconds:
-        if now - killed >= KILL_SECONDS:
-            killed = now
-            members.pop().kill()
-            members.append(member(bootstrap, topic, "m1"))
-        for name, pid in pids.items():
-            samples[name].append((now - begun, resident_mb(pid), files(pid)))
-        if looks % 12 == 0:
-            last = {name: (round(s[-1][1]), s[-1][2]) for name, s in samples.items()}
-            print(f"{now - begun:6.0f} s: MB resident and files {last}", flush=True)
-        looks += 1
-        time.sleep(LOOK_SECONDS)
-    return samples
-
-
-def report(samples: Samples, daemons: dict[str, DaemonProcess], seconds: float) -> int:
-    kept = True
-    warm_up = max(seconds / 4, 120.0)
-    for name, all_samples in samples.items():
-        warm = [sample for sample in all_samples if sample[0] >= warm_up]
-        third = max(len(warm) // 3, 1)
-        first, last = warm[:third], warm[-third:]
-        before, after = (median(mb for _, mb, _ in part) for part in (first, last))
-        opened, open_now = (max(count for _, _, count in part) for part in (first, last))
-        most = max(mb for _, mb, _ in warm)
-        print(
-            f"{name}: at most {most:.0f} MB resident; median {before:.0f} MB, later {after:.0f} MB;"
-            f" files {opened}, later {open_now}"
-        )
-        kept &= most <= MOST_RESIDENT_MB
-        kept &= after <= before * (1 + MOST_GROWTH)
-        kept &= open_now <= opened + MOST_MORE_FILES
-    bad = Counter(
-        (name, str(entry["event"]), str(entry.get("text", entry.get("error", "")))[:160])
-        for name, daemon in daemons.items()
-        for entry in daemon.events
-        if entry.get("level") in {"warning", "error"}
-    )
-    for (name, event, text), count in sorted(bad.items()):
-        explained = EXPLAINED.get(event) or (event == "library.log" and "retrying" in text)
-        print(f"{name}: {count} x {event} {text} ({explained or 'UNEXPLAINED'})")
-        kept &= bool(explained)
-    failed = [entry for daemon in daemons.values() for entry in daemon.logged("daemon.failed")]
-    print("kept" if kept and not failed else "BROKEN")
-    return 0 if kept and not failed else 1
+    with ExitStack() as stack:
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="soak-")))
+        cluster = stack.enter_context(Cluster.start(3, jvm_options=HEAP))
+        soak = Soak(cluster, directory, stack, drawn_seed())
+        soak.run(options.minutes, options.batches)
+        soak.traffic.stop()
+        kept = soak.report()
+    print("kept" if kept else "BROKEN")
+    return 0 if kept else 1
 
 
 if __name__ == "__main__":

@@ -27,6 +27,8 @@ RENEW_COMMITS_SECONDS = 3600.0
 """Far below what brokers have for `offsets.retention.minutes` and `transactional.id.expiration.ms`:
 seven days by default."""
 MOST_RENEW_SECONDS = 604_800.0
+COORDINATOR_AGE_MS = 2_000
+"""Far below what brokers and what lies before them have for idle connections: minutes."""
 
 # Settings that the user may not give, and what to do instead.
 RESERVED_SETTINGS: Mapping[str, str] = {
@@ -283,6 +285,10 @@ def _transactions(
         "transaction.timeout.ms": max(int(timers.commit * 1000), 1000),
         # As long as one call may wait: what was sent and not answered is not sent again.
         "socket.timeout.ms": max(int(timers.commit * 1000 / 2), 10),
+        # A coordinator whose connection the broker has ended, since nothing was sent for ten
+        # minutes, is one that librdkafka waits for without an end (its issue 5511) while it
+        # remembers who it is: forgotten, it is asked for and connected anew.
+        "metadata.max.age.ms": COORDINATOR_AGE_MS,
     }
 
 

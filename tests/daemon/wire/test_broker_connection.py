@@ -7,10 +7,12 @@ from contextlib import suppress
 import pytest
 
 from levelwind.daemon.wire.broker_connection import ConnectionFailedError, addresses
-from levelwind.daemon.wire.client_security import client_security
+from levelwind.daemon.wire.client_security import ClientSecurity, client_security
 from levelwind.daemon.wire.group_requests import ApiVersionsRequest
 from levelwind.daemon.wire.shared_connections import SharedConnections
-from levelwind_testing.waiting import wait_until
+from levelwind.deploy.cluster import Cluster
+from levelwind_testing.kafka.patient_brokers import PATIENT
+from levelwind_testing.waiting import GENEROUS_SECONDS, wait_until
 
 pytestmark = pytest.mark.integration
 
@@ -70,3 +72,26 @@ def test_all_that_ask_a_broker_share_a_connection_and_hear_when_it_is_lost(clien
             connections.close()
 
     asyncio.run(ask_together())
+
+
+def test_a_connection_that_the_broker_ends_since_nobody_asks_is_opened_anew():
+    idle = {"connections.max.idle.ms": "1000"}
+    with Cluster.start(1, settings=PATIENT | idle) as cluster:
+        (address,) = addresses(cluster.bootstrap)
+
+        async def ask_now_and_then():
+            connections = SharedConnections([address], ClientSecurity(), CLIENT_ID)
+            try:
+                first = await connections.to(address)
+                answer = await connections.ask(address, ApiVersionsRequest())
+                ended = asyncio.Event()
+                first.send(ApiVersionsRequest(), lambda _: None)
+                known, first.on_lost = first.on_lost, lambda reason: (known(reason), ended.set())
+                await asyncio.wait_for(ended.wait(), GENEROUS_SECONDS)
+                assert await connections.ask(address, ApiVersionsRequest()) == answer
+                with pytest.raises(ConnectionFailedError, match="ended"):
+                    await first.ask(ApiVersionsRequest())
+            finally:
+                connections.close()
+
+        asyncio.run(ask_now_and_then())

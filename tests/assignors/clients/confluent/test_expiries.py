@@ -19,8 +19,9 @@ FORGETFUL = {
     "transaction.remove.expired.transaction.cleanup.interval.ms": "1000",
     "producer.id.expiration.ms": "20000",
     "producer.id.expiration.check.interval.ms": "1000",
+    "connections.max.idle.ms": "3000",
 }
-"""Seven days each, as Kafka has them, in seconds."""
+"""Seven days each, as Kafka has them, in seconds, and the ten minutes of an idle connection."""
 RENEW_SECONDS = 5.0
 
 
