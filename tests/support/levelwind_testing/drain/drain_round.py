@@ -62,8 +62,6 @@ CLOCK_SECONDS = 0.001
 TICKS = 4
 """Writes of records a second: the brokers spend most of the CPU on batches, whatever their size."""
 RECORD = b"x" * 100
-SIGNALS: Mapping[Change, signal.Signals] = {"freeze": signal.SIGSTOP, "thaw": signal.SIGCONT}
-"""Changes that a process learns of by a signal."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -380,8 +378,8 @@ class WorkerProcesses:
     def command(self, change: Change, member: int) -> None:
         """Change a member, or let its process stand still or go on."""
         process = self._process_of[member]
-        if change in SIGNALS:
-            process.send_signal(SIGNALS[change])
+        if change == "thaw":
+            process.send_signal(signal.SIGCONT)
             return
         assert process.stdin is not None
         process.stdin.write(f"{change} {member}\n".encode())

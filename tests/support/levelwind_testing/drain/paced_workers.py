@@ -1,10 +1,10 @@
 """Members of one group, each a thread that handles records at a limited speed.
 
 A program: `python -m levelwind_testing.drain.paced_workers SETTINGS` (a JSON object, see `Crew`).
-Its standard input takes one command a line: `stop N` and `start N` end and begin member N. At the
-end of the input all members close, and what they did is written to the file `journal`. Its
-standard output says, a JSON object a line, which partitions a member gained or lost, and how many
-records all members have handled.
+Its standard input takes one command a line: `stop N` and `start N` end and begin member N,
+`freeze N` stops the process until it gets a SIGCONT. At the end of the input all members close, and
+what they did is written to the file `journal`. Its standard output says, a JSON object a line,
+which partitions a member gained or lost, and how many records all members have handled.
 
 All members, of Kafka's own protocols and of levelwind, run through the same loop. A member is busy
 for 1/speed seconds with each record, on a clock of its own that a late awakening does not stop, up
@@ -14,6 +14,8 @@ to `SLACK_SECONDS`; what it is late beyond that is counted, since then the machi
 from __future__ import annotations
 
 import json
+import os
+import signal
 import sys
 import tempfile
 import threading
@@ -39,8 +41,6 @@ if TYPE_CHECKING:
     from levelwind_testing.drain.drain_candidates import Mode
 
 SLACK_SECONDS = 0.05
-STOPPED_SECONDS = 5.0
-"""No machine is so late: then the process stood still, as the scenario asks for."""
 SLEEP_SECONDS = 0.01
 """Members sleep once their clocks are this far ahead: records of 3 ms each need no sleep each."""
 POLL_SECONDS = 0.1
@@ -120,6 +120,7 @@ class PacedMember:
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self._changed_at = 0.0
+        self._frozen = False
         self.failure: BaseException | None = None
 
     def start(self) -> None:
@@ -132,6 +133,13 @@ class PacedMember:
     def ask_to_stop(self) -> None:
         """Request the end of the life."""
         self._stop.set()
+
+    def freeze(self) -> None:
+        """Let the process stand still until it gets a SIGCONT: that is no lateness."""
+        self._frozen = True
+        os.kill(os.getpid(), signal.SIGSTOP)
+        self._changed_at = time.time()
+        self._frozen = False
 
     def join(self) -> None:
         """Wait for the end of the life."""
@@ -217,7 +225,7 @@ class PacedMember:
             free_at = max(free_at, self._changed_at)  # a rebalance is no lateness of the machine
             late = time.time() - free_at - SLACK_SECONDS
             if late > 0:
-                journal.late += late if late < STOPPED_SECONDS else 0.0
+                journal.late += 0.0 if self._frozen else late
                 free_at += late
             seconds_of_record = self._cost[message.topic()] / speed
             free_at += seconds_of_record
@@ -288,11 +296,14 @@ def run(members: Mapping[int, PacedMember], later: Sequence[int], report: Any) -
     for line in sys.stdin:
         command, number = line.split()
         member = members[int(number)]
-        if command == "stop":
-            member.ask_to_stop()
-        else:
-            member.join()
-            member.start()
+        match command:
+            case "stop":
+                member.ask_to_stop()
+            case "start":
+                member.join()
+                member.start()
+            case "freeze":
+                member.freeze()
     for member in members.values():
         member.ask_to_stop()
     for member in members.values():
