@@ -60,8 +60,8 @@ soak: $(PACKAGES) ## fresh seeds of the simulation, of what is fuzzed and of the
 	$(BIN)/pytest -m 'not integration and not rare and not soak' -n logical --hypothesis-profile=fresh --hypothesis-seed=$$seed
 
 .PHONY: soak-daemon
-soak-daemon: $(RUNTIME) ## a daemon and a standby under traffic: flat memory and files, no unexplained warning; MINUTES=30
-	@$(BIN)/python tests/end_to_end/soak_daemon.py --minutes $(or $(MINUTES),30)
+soak-daemon: $(RUNTIME) ## a daemon and a standby under traffic and churn: nothing of their processes grows; BATCHES=7000, an hour
+	@$(BIN)/python tests/end_to_end/soak_daemon.py --batches $(or $(BATCHES),7000)
 
 .PHONY: bench bench-assignors bench-pipeline bench-rates bench-drain
 bench: $(RUNTIME) ## print what the pipeline and the strategies do on this machine; all but bench-drain

@@ -24,7 +24,6 @@ FAULTS_OF_A_RUN = "faults come at drawn times, for as long as was drawn"
 BENCH = "a benchmark's load is paced, and its rounds last as long as they are asked to"
 
 ALLOWED = {
-    "end_to_end/soak_daemon.py": (Counts(1, 2), "a soak lasts as many minutes as it is asked to"),
     "end_to_end/spark_cluster/test_cluster_faults.py": (Counts(1, 0), FAULTS_OF_A_RUN),
     "end_to_end/spark_cluster/test_loaded_cluster.py": (Counts(1, 0), FAULTS_OF_A_RUN),
     "support/levelwind_testing/chaos/chaos_worker.py": (

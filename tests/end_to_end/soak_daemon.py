@@ -1,13 +1,13 @@
 """A daemon, its pipeline and a standby under traffic and churn: nothing of the tree grows.
 
-    python tests/end_to_end/soak_daemon.py [--minutes 60] [--batches 20000] [--seed S]
+    python tests/end_to_end/soak_daemon.py [--batches 7000]
 
 Three real brokers, groups that commit all the time, so that the pipeline makes batches without a
 pause, and two managed consumers. Meanwhile topics and groups are made, raised and deleted, a
-consumer is killed every two minutes, and a broker is restarted every four. After each hundred
+consumer is killed every 200 batches, and a broker is restarted every 500. After each hundred
 batches the whole tree of both daemons is looked at: open files, sockets, threads and memory of each
-process, and what lies in the state directories and those for temporary files. It ends after that
-many minutes or batches, and then asks the brokers for the lag of every group.
+process, and what lies in the state directories and those for temporary files. In the end the
+brokers are asked for the lag of every group.
 
 It ends with 1 if files, sockets, threads or processes grew by more than one in a hundred batches,
 beyond what pools of the JVM open once; if a lag differs from what the brokers say; or if a daemon
@@ -45,6 +45,7 @@ from levelwind_testing.kafka.log_offsets import log_offsets
 from levelwind_testing.processes.daemon_process import DaemonProcess
 from levelwind_testing.processes.member_process import MemberProcess
 from levelwind_testing.processes.tree_watch import TreeWatch, bytes_below, held_by
+from levelwind_testing.waiting import wait_until
 
 HEAP = ("-Xms256m", "-Xmx1g", "-XX:+UseSerialGC")
 GROUPS, TOPICS, PARTITIONS = 40, 10, 6
@@ -52,10 +53,12 @@ GROUPS, TOPICS, PARTITIONS = 40, 10, 6
 COMMIT_SECONDS = 0.05
 """Pause between the commits of two groups."""
 RECORDS_A_TICK = 10
-CHURN_SECONDS, KILL_SECONDS, RESTART_SECONDS = 10.0, 120.0, 240.0
+CHURN_SECONDS = 10.0
 MOST_CHURNED = 8
 """Topics, each with a group of its own, that are there at a time for a while."""
-BATCHES_A_LOOK = 100
+BATCHES_A_LOOK, BATCHES_A_KILL, BATCHES_A_RESTART = 100, 200, 500
+LOOK_SECONDS = 900.0
+"""Longest wait for a hundred batches."""
 WARM_UP = 300
 """Batches in which connections are opened, code is compiled and pools fill."""
 FEW = 20
@@ -217,26 +220,24 @@ class Soak:
         ]
         return max(done, default=0)
 
-    def run(self, minutes: float, batches: int) -> None:
-        begun = killed = restarted = time.monotonic()
-        first, looked, broker = self.batches(), 0, 0
-        while (now := time.monotonic()) - begun < 60 * minutes:
-            done = self.batches() - first
-            if done >= batches:
-                break
-            if now - killed >= KILL_SECONDS:
-                killed = now
+    def run(self, batches: int) -> None:
+        begun, first = time.monotonic(), self.batches()
+        for done in range(BATCHES_A_LOOK, batches + 1, BATCHES_A_LOOK):
+            wait_until(
+                f"batch {done}",
+                lambda done=done: self.batches() - first >= done,
+                LOOK_SECONDS,
+                pause=1.0,
+                shown=self.daemons["leader"].tail,
+            )
+            if done > WARM_UP:
+                self.look(done, time.monotonic() - begun)
+            if done % BATCHES_A_KILL == 0:
                 self.members.pop().kill()
                 self.members.append(self.member("m1"))
-            if now - restarted >= RESTART_SECONDS:
-                restarted, broker = now, broker % 3 + 1
-                self.traffic.restart(broker)
-            if done >= max(WARM_UP, looked + BATCHES_A_LOOK):
-                looked = done
-                self.look(done, now - begun)
-            time.sleep(1.0)
-        rate = (self.batches() - first) / (time.monotonic() - begun)
-        print(f"{self.batches() - first} batches, {rate:.2f} a second", flush=True)
+            if done % BATCHES_A_RESTART == 0:
+                self.traffic.restart(done // BATCHES_A_RESTART % 3 + 1)
+        print(f"{batches} batches, {batches / (time.monotonic() - begun):.2f} a second", flush=True)
 
     def look(self, done: int, seconds: float) -> None:
         roots = {name: daemon.child.process.pid for name, daemon in self.daemons.items()}
@@ -249,13 +250,14 @@ class Soak:
 
     def untrue(self) -> dict[str, tuple[object, object]]:
         """Lag by the daemon and by the brokers where they differ, once nobody commits any more."""
-        until = time.monotonic() + TRUTH_SECONDS
-        while True:
+
+        def differences() -> dict[str, tuple[object, object]]:
             both = {group: (self.shown(group), self.traffic.lag_of(group)) for group in self.groups}
-            differ = {group: each for group, each in both.items() if each[0] != each[1]}
-            if not differ or time.monotonic() > until:
-                return differ
-            time.sleep(5.0)
+            return {group: each for group, each in both.items() if each[0] != each[1]}
+
+        with suppress(AssertionError):
+            wait_until("the truth", lambda: not differences(), TRUTH_SECONDS, pause=5.0)
+        return differences()
 
     @property
     def groups(self) -> list[str]:
@@ -292,14 +294,13 @@ class Soak:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--minutes", type=float, default=60.0)
-    parser.add_argument("--batches", type=int, default=20_000)
+    parser.add_argument("--batches", type=int, default=7_000, help="about two a second")
     options = parser.parse_args()
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="soak-")))
         cluster = stack.enter_context(Cluster.start(3, jvm_options=HEAP))
         soak = Soak(cluster, directory, stack, drawn_seed())
-        soak.run(options.minutes, options.batches)
+        soak.run(options.batches)
         soak.traffic.stop()
         kept = soak.report()
     print("kept" if kept else "BROKEN")
