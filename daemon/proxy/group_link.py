@@ -89,6 +89,9 @@ class GroupLink:
         self._connection: BrokerConnection | None = None
         self._is_alone = False
         """Whether the connection is this link's alone."""
+        self._turn = 0
+        """Number of the connection: what was asked before it came is answered in vain, also where
+        the same one is taken again."""
         self._coordinator: tuple[str, int] | None = None
         self._opening: asyncio.Task[None] | None = None
         self._departing: set[asyncio.Task[None]] = set()
@@ -165,39 +168,43 @@ class GroupLink:
 
     def _send(self, request: Request) -> None:
         if (connection := self._connection) is not None:
-            connection.send(
-                request, partial(self._on_response, connection), partial(self._on_lost, connection)
-            )
+            turn = self._turn
+            connection.send(request, partial(self._on_response, turn), partial(self._on_lost, turn))
 
-    def _on_response(self, connection: BrokerConnection, response: Any) -> None:
-        if connection is self._connection:
+    def _on_response(self, turn: int, response: Any) -> None:
+        if turn == self._turn:
             self.handle(Answered(response))
+
+    def _take(self, connection: BrokerConnection | None, *, alone: bool = False) -> None:
+        self._connection, self._is_alone = connection, alone
+        self._turn += 1
 
     async def _open(self) -> None:
         connections = self._around.connections
         try:
             self._coordinator = await connections.coordinator(self._state.group)
-            self._connection = await connections.to(self._coordinator, self._lane)
+            connection = await connections.to(self._coordinator, self._lane)
         except ConnectionFailedError as error:
             self.handle(Disconnected(str(error)))
             return
-        self.handle(Connected(self._connection.versions))
+        self._take(connection)
+        self.handle(Connected(connection.versions))
 
     async def _join(self, request: JoinRequest) -> None:
         assert self._coordinator is not None  # noqa: S101 - it has told the group's protocol
         try:
             connection = await self._around.connections.alone(self._coordinator)
         except ConnectionFailedError as error:
-            self._connection = None
+            self._take(None)
             self.handle(Disconnected(str(error)))
             return
-        connection.on_lost = partial(self._on_lost, connection)
-        self._connection, self._is_alone = connection, True
+        self._take(connection, alone=True)
+        connection.on_lost = partial(self._on_lost, self._turn)
         self._send(request)
 
-    def _on_lost(self, connection: BrokerConnection, reason: str) -> None:
-        if connection is self._connection:
-            self._connection, self._is_alone = None, False
+    def _on_lost(self, turn: int, reason: str) -> None:
+        if turn == self._turn:
+            self._take(None)
             self.handle(Disconnected(reason))
 
     # Leaving.
@@ -208,8 +215,8 @@ class GroupLink:
         A broker handles the requests of a connection one after the other, so a farewell behind a
         join that waits for other members would come too late: it takes the shared connection.
         """
-        connection, self._connection = self._connection, None
-        alone, self._is_alone = self._is_alone, False
+        connection, alone = self._connection, self._is_alone
+        self._take(None)
         if self._opening is not None and self._opening is not asyncio.current_task():
             self._opening.cancel()
         self._opening = None
