@@ -26,9 +26,11 @@ NEGLIGIBLE_LOAD_SECONDS = 0.7 * SHORTEST_HORIZON_SECONDS
 """Load of a member in seconds that justifies neither crossing racks nor a move: it needs at most
 0.7 of its capacity for its arrivals, or drains a small backlog at once."""
 
-MOVE_COST_SECONDS = HANDOVER_SECONDS
-"""Seconds of load that a move has to save once loads are within five percent of their limits: as
-long as nobody reads the partition meanwhile, in a hand-over that takes the usual time."""
+MOVE_COST_SECONDS = 4 * HANDOVER_SECONDS
+"""Seconds of load that a move has to save once loads are within five percent of their limits: four
+times as long as nobody reads the partition in a usual hand-over. What a plan saves lasts until the
+arrivals change; at one hand-over's time, arrivals that change every two minutes had a third more
+moves, and records waited longer (docs/measurements.md)."""
 
 LEAST_ASSUMED_HORIZON_SECONDS = 60.0
 """Least seconds of arrivals that count in a plan because of skew while no member's speed is known:

@@ -89,7 +89,7 @@ class GroupLink:
         self._connection: BrokerConnection | None = None
         self._is_alone = False
         """Whether the connection is this link's alone."""
-        self._turn = 0
+        self._connection_number = 0
         """Number of the connection: what was asked before it came is answered in vain, also where
         the same one is taken again."""
         self._coordinator: tuple[str, int] | None = None
@@ -168,16 +168,16 @@ class GroupLink:
 
     def _send(self, request: Request) -> None:
         if (connection := self._connection) is not None:
-            turn = self._turn
-            connection.send(request, partial(self._on_response, turn), partial(self._on_lost, turn))
+            number = self._connection_number
+            connection.send(request, partial(self._on_response, number), partial(self._on_lost, number))
 
-    def _on_response(self, turn: int, response: Any) -> None:
-        if turn == self._turn:
+    def _on_response(self, number: int, response: Any) -> None:
+        if number == self._connection_number:
             self.handle(Answered(response))
 
     def _take(self, connection: BrokerConnection | None, *, alone: bool = False) -> None:
         self._connection, self._is_alone = connection, alone
-        self._turn += 1
+        self._connection_number += 1
 
     async def _open(self) -> None:
         connections = self._around.connections
@@ -199,11 +199,11 @@ class GroupLink:
             self.handle(Disconnected(str(error)))
             return
         self._take(connection, alone=True)
-        connection.on_lost = partial(self._on_lost, self._turn)
+        connection.on_lost = partial(self._on_lost, self._connection_number)
         self._send(request)
 
-    def _on_lost(self, turn: int, reason: str) -> None:
-        if turn == self._turn:
+    def _on_lost(self, number: int, reason: str) -> None:
+        if number == self._connection_number:
             self._take(None)
             self.handle(Disconnected(reason))
 

@@ -38,7 +38,7 @@ TOPICS = Topics()
 SETTINGS = ProxySettings(retry=0.5)
 NAMED = {"group.remote.assignor": "levelwind"}
 FOLLOWS = {"group.protocol": "consumer", **NAMED}
-KILLS = int(os.environ.get("LEVELWIND_KILLS", "15"))
+KILLS = int(os.environ.get("FAULTS_KILLS", "15"))
 
 
 WITH_THE_JAR = {
