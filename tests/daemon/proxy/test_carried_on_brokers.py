@@ -593,9 +593,8 @@ class Kills:
 def test_nothing_is_lost_or_shared_while_consumers_daemons_and_brokers_die(stage, brokers):
     random = Random(drawn_seed())
     kills = Kills(stage, brokers, random)
-    for _ in range(3):
+    for _ in range(4):
         kills.join()
-    stage.join("static", **FOLLOWS, **{"group.instance.id": "static"})
     stage.wait(stage.settled, "group of its own")
     stage.start_daemon()
     stage.see_layout()

@@ -341,7 +341,8 @@ class ProxiedStage:
         assert self.producer.flush(60) == 0
         ends = log_offsets(self.admin, self.topic, range(PARTITIONS))
         self.wait(lambda: all(self.read(n) == set(range(end)) for n, end in ends.items()), "end")
-        assert shared(self.journal) == []
+        both = shared(self.journal)
+        assert not both, f"{both}\n{sorted(self.journal)}"
 
     def stop(self):
         self.stopping.set()
