@@ -169,7 +169,9 @@ class GroupLink:
     def _send(self, request: Request) -> None:
         if (connection := self._connection) is not None:
             number = self._connection_number
-            connection.send(request, partial(self._on_response, number), partial(self._on_lost, number))
+            connection.send(
+                request, partial(self._on_response, number), partial(self._on_lost, number)
+            )
 
     def _on_response(self, number: int, response: Any) -> None:
         if number == self._connection_number:
