@@ -23,6 +23,8 @@ SETTING = "group.consumer.assignors"
 CLASS = "levelwind.coordinator.PlannedAssignor"
 FRESH_SECONDS = 10.0
 """Time for which an answer serves further groups."""
+ANSWER_SECONDS = 3.0
+"""Time after which a broker counts as down: shorter than what a group's requests have."""
 
 
 @dataclass(slots=True)
@@ -60,7 +62,8 @@ class BrokerAssignors:
 
     async def _setting(self, broker: int, address: tuple[str, int]) -> list[str] | str:
         """The classes that a broker has, or why it does not tell."""
-        found = await self.connections.ask(address, BrokerSettingRequest(broker, SETTING))
+        async with asyncio.timeout(ANSWER_SECONDS):
+            found = await self.connections.ask(address, BrokerSettingRequest(broker, SETTING))
         if found.error != NO_ERROR:
             return f"broker {broker} does not tell its setting {SETTING}: error {found.error}"
         return [name.strip() for name in (found.value or "").split(",")]
