@@ -217,17 +217,15 @@ class GroupLink:
         A broker handles the requests of a connection one after the other, so a farewell behind a
         join that waits for other members would come too late: it takes the shared connection.
         """
-        connection, alone = self._connection, self._is_alone
+        own = self._connection if self._is_alone else None
         self._take(None)
         if self._opening is not None and self._opening is not asyncio.current_task():
             self._opening.cancel()
         self._opening = None
-        if connection is not None and alone:
-            connection.on_lost = lambda _: None
         if farewells := self._farewells(departure):
-            self._spawn(self._bid_farewell(connection if alone else None, farewells))
-        elif connection is not None and alone:
-            connection.close()
+            self._spawn(self._bid_farewell(own, farewells))
+        elif own is not None:
+            own.close()
 
     def _farewells(self, departure: Depart) -> list[Request]:
         group = self._state.group
