@@ -380,8 +380,8 @@ def test_charts_end_with_the_figures_of_the_tiles(open_page, serve):
     ends_as_tile = """title => {
         const of = (selector, text) => [...document.querySelectorAll(selector)]
             .find((each) => each.textContent.includes(text));
-        const tile = of('.tile', title).querySelector('dd').firstChild.textContent;
-        return of('.chart', title).querySelector('.chart-reading').textContent === tile && tile;
+        const tile = of('.tile', title)?.querySelector('dd').firstChild.textContent;
+        return of('.chart', title)?.querySelector('.chart-reading').textContent === tile && tile;
     }"""
     view, seen = served.server._context.view, set()
     for _ in range(3):
