@@ -17,7 +17,7 @@ pytestmark = pytest.mark.integration
 FORGETFUL = {
     "offsets.retention.minutes": "1",
     "offsets.retention.check.interval.ms": "1000",
-    "transactional.id.expiration.ms": "20000",
+    "transactional.id.expiration.ms": "30000",
     "transaction.remove.expired.transaction.cleanup.interval.ms": "1000",
     "producer.id.expiration.ms": "20000",
     "producer.id.expiration.check.interval.ms": "1000",
@@ -63,6 +63,15 @@ class Scene:
             self.consumer.commit(asynchronous=False)
             return True
 
+    def note(self):
+        """The commit's metadata, by a connection that the brokers have not ended."""
+        reader = Consumer(
+            {"bootstrap.servers": self.cluster.bootstrap, "group.id": self.planner.group}
+        )
+        (found,) = reader.committed([TopicPartition(self.topic, 0)], timeout=10)
+        reader.close()
+        return found.metadata
+
     def committed(self):
         return committed(self.cluster, self.planner.group, self.topic)
 
@@ -88,26 +97,33 @@ def test_an_idle_partition_keeps_its_commit_and_its_member_commits_on(
         for fencing in ("none", "broker")
     ]
     forgotten = scene(fencing="broker")  # it would make its commit again after an hour
-    scenes = [*kept, forgotten]
+    polling = scenes = [*kept, forgotten]
     other = fresh("nobody")
     commit_and_go(cluster, other, topic)
 
-    def nobody_is_forgotten():
-        for each in scenes:
-            each.poll()
-        return committed(cluster, other, topic) == {}
+    def polled(condition):
+        """All poll at each look: a commit is made again by whoever polls."""
 
-    wait_until("end of the commit of a group without members", nobody_is_forgotten)
+        def holds():
+            for each in polling:
+                each.poll()
+            return condition()
+
+        return holds
+
+    wait_until(
+        "end of the commit of a group without members",
+        polled(lambda: committed(cluster, other, topic) == {}),
+    )
     assert [each.seen for each in scenes] == [[]] * 5
     assert [each.committed() for each in kept] == [{0: 3}] * 4
-    for each in kept:
-        (found,) = each.consumer.committed([TopicPartition(topic, 0)])
-        assert found.metadata == "by the application"
+    assert {each.note() for each in kept} == {"by the application"}
 
+    polling = kept
     produce(cluster, topic, [(0, 3)])
+    wait_until("record", polled(lambda: [each.seen for each in kept] == [["3"]] * 4), pause=0)
     for each in kept:
-        wait_until("record", lambda each=each: each.poll() or each.seen == ["3"], pause=0)
-        wait_until("commit", each.commits, pause=0)
+        wait_until("commit", polled(each.commits), pause=0)
         assert each.committed() == {0: 4}
         assert each.consumer.incarnation == each.life
     assert "member.fenced" not in caplog.text
