@@ -15,11 +15,11 @@ from levelwind.daemon.console import echo
 from levelwind.daemon.errors import LevelwindError
 from levelwind.daemon.wire.broker_connection import ConnectionFailedError, addresses
 from levelwind.daemon.wire.client_security import client_security
-from levelwind.daemon.wire.group_requests import (
-    NO_ERROR,
+from levelwind.daemon.wire.describe_requests import (
     DescribeConsumerGroupRequest,
     DescribeGroupRequest,
 )
+from levelwind.daemon.wire.group_requests import NO_ERROR
 from levelwind.daemon.wire.shared_connections import SharedConnections
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from levelwind.daemon.config.settings import Settings
     from levelwind.daemon.wire.broker_connection import BrokerConnection
     from levelwind.daemon.wire.client_security import ClientSecurity
-    from levelwind.daemon.wire.group_requests import DescribedMember
+    from levelwind.daemon.wire.describe_requests import DescribedMember
 
 CLIENT_ID = "levelwind-describe"
 

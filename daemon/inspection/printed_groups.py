@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from levelwind.daemon.shown_groups.shown_group import ShownGroup
-    from levelwind.daemon.wire.group_requests import DescribedMember
+    from levelwind.daemon.wire.describe_requests import DescribedMember
 
 
 def printed_summary(shown: ShownGroup) -> dict[str, object]:

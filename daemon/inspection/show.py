@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from levelwind.daemon.config.settings import Settings
-    from levelwind.daemon.wire.group_requests import DescribedMember
+    from levelwind.daemon.wire.describe_requests import DescribedMember
 
 CLEAR_SCREEN = "\x1b[2J\x1b[H"
 """Terminal control: clear the screen, and go to its first line."""

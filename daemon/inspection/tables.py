@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from levelwind.daemon.control.snapshot import GroupLag
     from levelwind.daemon.shown_groups.group_view import GroupView
     from levelwind.daemon.shown_groups.shown_group import ShownGroup
-    from levelwind.daemon.wire.group_requests import DescribedMember
+    from levelwind.daemon.wire.describe_requests import DescribedMember
 
 
 WHOLE_FROM_SECONDS = 100

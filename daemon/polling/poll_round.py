@@ -11,6 +11,10 @@ from levelwind.assignors.protocol.partition_ranges import WireError
 from levelwind.daemon.polling.poll_schedule import by_kind, requests_for
 from levelwind.daemon.polling.polled_records import consumer_records, group_records
 from levelwind.daemon.wire.broker_connection import ConnectionFailedError
+from levelwind.daemon.wire.describe_requests import (
+    DescribeConsumerGroupsRequest,
+    DescribeGroupsRequest,
+)
 from levelwind.daemon.wire.group_requests import (
     COORDINATOR_LOADING,
     COORDINATOR_NOT_AVAILABLE,
@@ -19,12 +23,7 @@ from levelwind.daemon.wire.group_requests import (
     NO_ERROR,
     NOT_COORDINATOR,
 )
-from levelwind.daemon.wire.poll_requests import (
-    DescribeConsumerGroupsRequest,
-    DescribeGroupsRequest,
-    FetchOffsetsRequest,
-    ListGroupsRequest,
-)
+from levelwind.daemon.wire.poll_requests import FetchOffsetsRequest, ListGroupsRequest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -33,13 +32,8 @@ if TYPE_CHECKING:
     from levelwind.daemon.polling.coordinators import Coordinators
     from levelwind.daemon.polling.poll_schedule import PollSchedule
     from levelwind.daemon.wire.broker_connection import Address
-    from levelwind.daemon.wire.poll_requests import (
-        FetchedGroup,
-        ListedGroup,
-        ListedGroups,
-        PolledConsumerGroup,
-        PolledGroup,
-    )
+    from levelwind.daemon.wire.describe_requests import DescribedConsumerGroup, DescribedGroup
+    from levelwind.daemon.wire.poll_requests import FetchedGroup, ListedGroup, ListedGroups
 
 SETTLED = frozenset({"Stable", "Empty", "Dead"})
 """States of classic groups in which the members' own bytes are told."""
@@ -138,14 +132,14 @@ class PollRound:
         for group in due["none"]:
             self._join(group, {})
         for part in requests_for((group.name for group in due["classic"]), lambda _: 0):
-            answers: Sequence[PolledGroup] = await self._coordinators.ask(
+            answers: Sequence[DescribedGroup] = await self._coordinators.ask(
                 address, DescribeGroupsRequest(part)
             )
             for found in answers:
                 if self._has_answer(found.name, MEMBERS, found.error) and found.state in SETTLED:
                     self._take(listed[found.name], partial(group_records, found))
         for part in requests_for((group.name for group in due["consumer"]), lambda _: 0):
-            described: Sequence[PolledConsumerGroup] = await self._coordinators.ask(
+            described: Sequence[DescribedConsumerGroup] = await self._coordinators.ask(
                 address, DescribeConsumerGroupsRequest(part)
             )
             for one in described:
@@ -173,7 +167,7 @@ class PollRound:
         return error == NO_ERROR
 
 
-def _of_consumers(group: PolledConsumerGroup) -> dict[bytes, bytes]:
+def _of_consumers(group: DescribedConsumerGroup) -> dict[bytes, bytes]:
     records: dict[bytes, bytes] = {}
     for member in group.members:
         records |= consumer_records(group.name, member)

@@ -27,7 +27,7 @@ from levelwind.assignors.protocol.partition_ranges import WireError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from levelwind.daemon.wire.poll_requests import PolledConsumer, PolledGroup
+    from levelwind.daemon.wire.describe_requests import DescribedGroup, DescribedMember
 
 COMMIT, GROUP, CONSUMER, CURRENT = 1, 2, 5, 8
 """Versions of the keys: a commit, a classic group, and of a KIP-848 group's member what it says of
@@ -91,7 +91,7 @@ def read_key(key: bytes) -> tuple[int, str, CommitKey | None]:
     return version, group, None
 
 
-def group_records(group: PolledGroup) -> Records:
+def group_records(group: DescribedGroup) -> Records:
     """The record of a classic group: its members with their own bytes.
 
     Raises:
@@ -120,12 +120,16 @@ def group_records(group: PolledGroup) -> Records:
     return {int16(GROUP) + string(group.name): value}
 
 
-def consumer_records(group: str, member: PolledConsumer) -> Records:
+def consumer_records(group: str, member: DescribedMember) -> Records:
     """The records of a member of a KIP-848 group.
+
+    No answer tells what a pattern matches: the topics of its partitions count as subscribed to.
 
     Raises:
         WireError: a string is too long for the key.
     """
+    matched = member.assigned_topics if member.pattern else ()
+    topics = sorted({*(member.topics or ()), *matched})
     subject = string(group) + string(member.id)
     itself = (
         int16(CONSUMER_VERSION)
@@ -133,7 +137,7 @@ def consumer_records(group: str, member: PolledConsumer) -> Records:
         + compact_string(member.rack)
         + compact_string(member.client_id)
         + compact_string(member.host)
-        + compact_array([compact_string(topic) for topic in member.topics])
+        + compact_array([compact_string(topic) for topic in topics])
         + compact_string(member.pattern)
         + int32(UNTOLD)  # rebalance timeout
         + compact_string(None)  # assignor
@@ -144,7 +148,7 @@ def consumer_records(group: str, member: PolledConsumer) -> Records:
         + int32(member.epoch)
         + int32(member.epoch)  # previous epoch
         + b"\0"  # state: stable
-        + _by_id(member.assigned)
+        + _by_id(member.assigned or {})
         + _by_id({})  # to be given up
         + b"\0"
     )

@@ -40,6 +40,10 @@ from levelwind.daemon.wire.consumer_heartbeat import (
     UNSUPPORTED_ASSIGNOR,
     ConsumerHeartbeatRequest,
 )
+from levelwind.daemon.wire.describe_requests import (
+    DescribeConsumerGroupRequest,
+    DescribeConsumerGroupsRequest,
+)
 
 if TYPE_CHECKING:
     from levelwind.daemon.proxy.proxy_state import (
@@ -50,7 +54,7 @@ if TYPE_CHECKING:
     )
     from levelwind.daemon.proxy.way_out import Step
     from levelwind.daemon.wire.consumer_heartbeat import ConsumerHeartbeatResponse
-    from levelwind.daemon.wire.group_requests import DescribedConsumerGroup, DescribedMember
+    from levelwind.daemon.wire.describe_requests import DescribedConsumerGroup, DescribedMember
 
 ASSIGNOR = "levelwind"
 """Name of the coordinator's assignor that follows plans."""
@@ -261,11 +265,11 @@ def _sent(state: ProxyState, requests: list[ConsumerHeartbeatRequest], now: floa
     return waiting, [Send(request) for request in requests]
 
 
-def describe(state: ProxyState) -> kafka.DescribeConsumerGroupRequest:
+def describe(state: ProxyState) -> DescribeConsumerGroupRequest:
     """The question who is in the group, in the newest version that the coordinator takes."""
-    request = kafka.DescribeConsumerGroupRequest
+    request = DescribeConsumerGroupsRequest
     newest = state.versions.get(request.KEY, (0, 0))[1]
-    return request(state.group, typed=newest >= request.TYPED_VERSION)
+    return DescribeConsumerGroupRequest(state.group, typed=newest >= request.TYPED_VERSION)
 
 
 def _stem(context: ProxyContext) -> str:
@@ -299,7 +303,7 @@ def _led(readers: list[DescribedMember]) -> dict[str, LedMember]:
     matched = {topic for each in readers if each.pattern for topic in targets[each.id]}
     return {
         reader.instance_id or reader.id: LedMember(
-            tuple(sorted(matched if reader.pattern else reader.topics or ())),
+            tuple(sorted({*(reader.topics or ()), *(matched if reader.pattern else ())})),
             reader.rack,
             targets[reader.id],
         )

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from levelwind.assignors.protocol.partition_ranges import Partitions
     from levelwind.assignors.protocol.records import TopicRecord
     from levelwind.daemon.proxy.dictation import Dictation
-    from levelwind.daemon.wire.group_requests import DescribedGroup, DescribedMember
+    from levelwind.daemon.wire.describe_requests import DescribedGroup, DescribedMember
 
 
 def inherited(

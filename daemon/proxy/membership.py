@@ -40,6 +40,9 @@ from levelwind.daemon.proxy.way_out import (
     retreat,
 )
 from levelwind.daemon.wire import group_requests as kafka
+from levelwind.daemon.wire.describe_requests import (
+    DescribeGroupRequest,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -47,7 +50,7 @@ if TYPE_CHECKING:
     from levelwind.daemon.proxy.dictation import Dictation
     from levelwind.daemon.proxy.proxy_state import ProxyContext, ProxyEffect, ProxyState
     from levelwind.daemon.proxy.way_out import Step
-    from levelwind.daemon.wire.group_requests import DescribedGroup
+    from levelwind.daemon.wire.describe_requests import DescribedGroup
 
 ANSWER_SECONDS = 10.0
 """Longest wait for an answer that does not depend on other members."""
@@ -216,7 +219,7 @@ def on_synced(
         action = "find out which client leads the group, or end the mode proxy"
         return retreat(state, f"the group's leader {wrong}", action, now, context)
     surveying = replace(state, phase=ProxyPhase.SURVEYING, wake_at=now + ANSWER_SECONDS)
-    return surveying, [Send(kafka.DescribeGroupRequest(state.group))]
+    return surveying, [Send(DescribeGroupRequest(state.group))]
 
 
 def on_surveyed(

@@ -58,9 +58,20 @@ from levelwind.daemon.proxy.way_out import (
 )
 from levelwind.daemon.wire import group_requests as kafka
 from levelwind.daemon.wire.consumer_heartbeat import ConsumerHeartbeatResponse
+from levelwind.daemon.wire.describe_requests import (
+    DescribeConsumerGroupRequest,
+    DescribedConsumerGroup,
+    DescribedGroup,
+    DescribeGroupRequest,
+)
 
 if TYPE_CHECKING:
-    from levelwind.daemon.proxy.proxy_state import ProxyContext, ProxyEvent, ProxyState
+    from levelwind.daemon.proxy.proxy_state import (
+        GroupResponse,
+        ProxyContext,
+        ProxyEvent,
+        ProxyState,
+    )
     from levelwind.daemon.proxy.way_out import Step
 
 REBALANCE_CHECK_SECONDS = 1.0
@@ -128,21 +139,21 @@ def _on_connected(state: ProxyState, now: float, context: ProxyContext) -> Step:
 
 def _on_answer(
     state: ProxyState,
-    response: kafka.GroupResponse | ConsumerHeartbeatResponse,
+    response: GroupResponse,
     now: float,
     context: ProxyContext,
 ) -> Step:
     """Take in an answer that the phase awaits; any other is late, and no longer of concern."""
     match response:
-        case kafka.DescribedGroup() if state.phase is ProxyPhase.DESCRIBING:
+        case DescribedGroup() if state.phase is ProxyPhase.DESCRIBING:
             return _on_described(replace(state, answer_until=NEVER), response, now, context)
-        case kafka.DescribedGroup() if state.phase is ProxyPhase.SURVEYING:
+        case DescribedGroup() if state.phase is ProxyPhase.SURVEYING:
             return on_surveyed(state, response, now, context)
-        case kafka.DescribedConsumerGroup() if state.phase is ProxyPhase.DESCRIBING:
+        case DescribedConsumerGroup() if state.phase is ProxyPhase.DESCRIBING:
             return _on_described_consumer_group(
                 replace(state, answer_until=NEVER), response, now, context
             )
-        case kafka.DescribedConsumerGroup() if state.phase is ProxyPhase.CARRYING:
+        case DescribedConsumerGroup() if state.phase is ProxyPhase.CARRYING:
             return carrying.on_described(state, response, now, context)
         case ConsumerHeartbeatResponse() if state.phase is ProxyPhase.CARRYING:
             return carrying.on_heartbeat(state, response, now, context)
@@ -165,11 +176,11 @@ def _on_answer(
 def _describe(state: ProxyState, now: float) -> Step:
     until = now + ANSWER_SECONDS
     asked = replace(state, phase=ProxyPhase.DESCRIBING, wake_at=until, answer_until=until)
-    return asked, [Send(kafka.DescribeGroupRequest(state.group))]
+    return asked, [Send(DescribeGroupRequest(state.group))]
 
 
 def _on_described(
-    state: ProxyState, described: kafka.DescribedGroup, now: float, context: ProxyContext
+    state: ProxyState, described: DescribedGroup, now: float, context: ProxyContext
 ) -> Step:
     if described.error not in {kafka.NO_ERROR, kafka.GROUP_ID_NOT_FOUND}:
         return on_broker_error(state, described.error, now, context)
@@ -178,7 +189,7 @@ def _on_described(
     match described.state:
         case "Stable":
             return _on_stable_group(state, described, now, context)
-        case "Dead" if kafka.DescribeConsumerGroupRequest.KEY in state.versions:
+        case "Dead" if DescribeConsumerGroupRequest.KEY in state.versions:
             return state, [Send(carrying.describe(state))]
         case "Dead" | "Empty":
             return _await_members(state, now, context), []
@@ -187,7 +198,7 @@ def _on_described(
 
 
 def _on_stable_group(
-    state: ProxyState, described: kafka.DescribedGroup, now: float, context: ProxyContext
+    state: ProxyState, described: DescribedGroup, now: float, context: ProxyContext
 ) -> Step:
     if described.protocol_type != kafka.CONSUMER:
         reason = f"its members are no consumers, but of the type {described.protocol_type!r}"
@@ -205,7 +216,7 @@ def _on_stable_group(
 
 def _on_described_consumer_group(
     state: ProxyState,
-    described: kafka.DescribedConsumerGroup,
+    described: DescribedConsumerGroup,
     now: float,
     context: ProxyContext,
 ) -> Step:

@@ -20,9 +20,33 @@ if TYPE_CHECKING:
         ConsumerHeartbeatRequest,
         ConsumerHeartbeatResponse,
     )
-    from levelwind.daemon.wire.group_requests import GroupRequest, GroupResponse
+    from levelwind.daemon.wire.describe_requests import (
+        DescribeConsumerGroupRequest,
+        DescribedConsumerGroup,
+        DescribedGroup,
+        DescribeGroupRequest,
+    )
+    from levelwind.daemon.wire.group_requests import (
+        HeartbeatRequest,
+        HeartbeatResponse,
+        JoinRequest,
+        JoinResponse,
+        LeaveRequest,
+        LeaveResponse,
+        SyncRequest,
+        SyncResponse,
+    )
 
 NEVER = math.inf
+
+GroupRequest: TypeAlias = (
+    "DescribeGroupRequest | DescribeConsumerGroupRequest | JoinRequest | SyncRequest"
+    " | HeartbeatRequest | LeaveRequest | ConsumerHeartbeatRequest"
+)
+GroupResponse: TypeAlias = (
+    "DescribedGroup | DescribedConsumerGroup | JoinResponse | SyncResponse"
+    " | HeartbeatResponse | LeaveResponse | ConsumerHeartbeatResponse"
+)
 
 
 class ProxyPhase(StrEnum):
@@ -192,7 +216,7 @@ class Disconnected:
 class Answered:
     """The coordinator answered a request."""
 
-    response: GroupResponse | ConsumerHeartbeatResponse
+    response: GroupResponse
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,7 +265,7 @@ class Connect:
 class Send:
     """Send a request; `Answered` follows, or `Disconnected`."""
 
-    request: GroupRequest | ConsumerHeartbeatRequest
+    request: GroupRequest
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from levelwind.assignors.protocol.records import LagRecord
     from levelwind.daemon.shown_groups.shown_group import ShownGroup
-    from levelwind.daemon.wire.group_requests import DescribedMember
+    from levelwind.daemon.wire.describe_requests import DescribedMember
 
 
 class OffsetRow(NamedTuple):

@@ -11,22 +11,18 @@ Source: the message definitions of Apache Kafka.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol
 
 from levelwind.assignors.clients.group_join import Joiner
-from levelwind.assignors.protocol.kafka.consumer_protocol import ConsumerSubscription
 from levelwind.assignors.protocol.kafka.types import (
     Reader,
     array,
-    compact_array,
-    compact_string,
     int16,
     int32,
     nullable_bytes,
     nullable_string,
     string,
 )
-from levelwind.assignors.protocol.partition_ranges import WireError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,9 +40,6 @@ GROUP_AUTHORIZATION_FAILED = 30
 GROUP_ID_NOT_FOUND = 69
 GROUP_MAX_SIZE_REACHED = 81
 FENCED_INSTANCE_ID = 82
-
-CLASSIC_MEMBER = 0
-"""Type of a member of a KIP-848 group that speaks the classic protocol."""
 
 CONSUMER = "consumer"
 """Protocol type of groups of consumers."""
@@ -82,50 +75,6 @@ class CoordinatorResponse(NamedTuple):
     message: str | None
     host: str
     port: int
-
-
-class DescribedMember(NamedTuple):
-    """Member of a group, as its coordinator describes it."""
-
-    id: str
-    instance_id: str | None
-    client_id: str
-    host: str = ""
-    rack: str | None = None
-    """Its `client.rack`; None where it has none or does not write it."""
-    topics: tuple[str, ...] | None = None
-    """Topics that it subscribes to; None where that cannot be read."""
-    subscription: bytes = b""
-    """Bytes of its subscription in a classic group that is stable; else empty."""
-    assignment: bytes = b""
-    """Bytes of its assignment in a classic group that is stable; else empty."""
-    target: Mapping[str, tuple[int, ...]] | None = None
-    """Partitions by topic that the coordinator of a KIP-848 group has chosen for it; None in a
-    classic group."""
-    classic: bool = False
-    """Whether it speaks the classic protocol in a KIP-848 group, where the coordinator tells."""
-    pattern: str | None = None
-    """Pattern that a member of a KIP-848 group subscribes to; what that matches is not told."""
-
-
-class DescribedGroup(NamedTuple):
-    """Classic group, as its coordinator describes it; state `Dead` if there is none."""
-
-    error: int
-    state: str
-    protocol_type: str
-    protocol: str
-    """Protocol that the members use; empty unless the state is `Stable`."""
-    members: tuple[DescribedMember, ...]
-
-
-class DescribedConsumerGroup(NamedTuple):
-    """KIP-848 group, as its coordinator describes it."""
-
-    error: int
-    members: tuple[DescribedMember, ...] = ()
-    assignor: str = ""
-    """The assignor of the coordinator that the group uses."""
 
 
 class JoinResponse(NamedTuple):
@@ -227,107 +176,6 @@ class FindCoordinatorRequest:
         error, message = fields.int16(), fields.nullable_string()
         fields.int32()  # node id
         return CoordinatorResponse(error, message, fields.string(), fields.int32())
-
-
-@dataclass(frozen=True, slots=True)
-class DescribeGroupRequest:
-    """Question for the state of a classic group."""
-
-    KEY: ClassVar = 15
-    VERSION: ClassVar = 4
-
-    group: str
-
-    def body(self) -> bytes:
-        return array([string(self.group)]) + b"\0"  # without authorized operations
-
-    def read(self, fields: Reader) -> DescribedGroup:
-        fields.int32()  # throttle time
-        described = fields.array(lambda: self._group(fields), min_bytes=18)
-        if len(described) != 1:
-            raise WireError(f"{len(described)} groups instead of one")
-        return described[0]
-
-    @staticmethod
-    def _group(fields: Reader) -> DescribedGroup:
-        error = fields.int16()
-        fields.string()  # group id
-        state, protocol_type, protocol = fields.string(), fields.string(), fields.string()
-
-        def member() -> DescribedMember:
-            found = DescribedMember(
-                fields.string(),
-                fields.nullable_string(),
-                fields.string(),
-                fields.string(),
-                subscription=fields.nullable_bytes() or b"",
-                assignment=fields.nullable_bytes() or b"",
-            )
-            return _subscribed(found) if protocol_type == CONSUMER else found
-
-        members = fields.array(member, min_bytes=16)
-        fields.int32()  # authorized operations
-        return DescribedGroup(error, state, protocol_type, protocol, members)
-
-
-@dataclass(frozen=True, slots=True)
-class DescribeConsumerGroupRequest:
-    """Question whether a group is one of KIP-848, and who is in it."""
-
-    KEY: ClassVar = 69
-    FLEXIBLE: ClassVar = True
-    TYPED_VERSION: ClassVar = 1
-    """From this version on, brokers tell by which protocol each member speaks."""
-
-    group: str
-    typed: bool = False
-    """Whether to ask for the members' protocols."""
-
-    @property
-    def VERSION(self) -> int:  # noqa: N802 - a constant of other requests
-        return self.TYPED_VERSION if self.typed else 0
-
-    def body(self) -> bytes:
-        return compact_array([compact_string(self.group)]) + b"\0" + b"\0"
-
-    def read(self, fields: Reader) -> DescribedConsumerGroup:
-        fields.int32()  # throttle time
-        if fields.uvarint() - 1 < 1:
-            return DescribedConsumerGroup(GROUP_ID_NOT_FOUND)
-        error = fields.int16()
-        if error != NO_ERROR:
-            return DescribedConsumerGroup(error)
-        fields.nullable_string(compact=True)  # error message
-        for _ in ("group id", "state"):
-            fields.string(compact=True)
-        for _ in ("group epoch", "assignment epoch"):
-            fields.int32()
-        assignor = fields.string(compact=True)
-        members = fields.array(lambda: self._member(fields), compact=True, min_bytes=16)
-        return DescribedConsumerGroup(error, members, assignor)
-
-    def _member(self, fields: Reader) -> DescribedMember:
-        member_id, instance_id = fields.string(compact=True), fields.nullable_string(compact=True)
-        rack = fields.nullable_string(compact=True)
-        fields.int32()  # member epoch
-        client_id, host = fields.string(compact=True), fields.string(compact=True)
-        topics = fields.array(lambda: fields.string(compact=True), compact=True)
-        pattern = fields.nullable_string(compact=True)
-        _partitions(fields)  # the present assignment
-        target = _partitions(fields)
-        classic = self.typed and fields.int8() == CLASSIC_MEMBER
-        fields.tags()
-        return DescribedMember(
-            member_id,
-            instance_id,
-            client_id,
-            host,
-            rack or None,
-            topics if topics and not pattern else None,
-            target=target,
-            classic=classic,
-            pattern=pattern or None,
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -437,24 +285,6 @@ class LeaveRequest:
         return LeaveResponse(fields.int16())
 
 
-GroupRequest: TypeAlias = (
-    DescribeGroupRequest
-    | DescribeConsumerGroupRequest
-    | JoinRequest
-    | SyncRequest
-    | HeartbeatRequest
-    | LeaveRequest
-)
-GroupResponse: TypeAlias = (
-    DescribedGroup
-    | DescribedConsumerGroup
-    | JoinResponse
-    | SyncResponse
-    | HeartbeatResponse
-    | LeaveResponse
-)
-
-
 class Request(Protocol):
     """A request with its fields in bytes, and the reader of its response."""
 
@@ -483,30 +313,6 @@ def response_fields(request: Request, fields: Reader) -> Reader:
     if getattr(request, "FLEXIBLE", False):
         fields.tags()
     return fields
-
-
-def _subscribed(member: DescribedMember) -> DescribedMember:
-    """The member with what its subscription says; a subscription that is torn says nothing."""
-    try:
-        subscription = ConsumerSubscription.decode(member.subscription)
-    except WireError:
-        return member
-    return member._replace(rack=subscription.rack or None, topics=tuple(subscription.topics))
-
-
-def _partitions(fields: Reader) -> dict[str, tuple[int, ...]]:
-    """An assignment in Kafka's flexible encoding, by the topics' names."""
-
-    def topic() -> tuple[str, tuple[int, ...]]:
-        fields.uuid()
-        name = fields.string(compact=True)
-        partitions = fields.array(fields.int32, compact=True, min_bytes=4)
-        fields.tags()
-        return name, partitions
-
-    found = dict(fields.array(topic, compact=True, min_bytes=19))
-    fields.tags()
-    return found
 
 
 def _membership(request: SyncRequest | HeartbeatRequest) -> bytes:

@@ -18,7 +18,6 @@ from levelwind.assignors.protocol.kafka.types import (
     array,
     compact_array,
     compact_string,
-    string,
 )
 
 if TYPE_CHECKING:
@@ -64,53 +63,6 @@ class FetchedGroup(NamedTuple):
     error: int
     topics: Mapping[str, bytes]
     """By topic, its partitions as the broker wrote them: `committed_offsets` reads them."""
-
-
-class PolledMember(NamedTuple):
-    """Member of a classic group, with the bytes of the client's own protocol."""
-
-    id: str
-    instance_id: str | None
-    client_id: str
-    host: str
-    subscription: bytes
-    assignment: bytes
-
-
-class PolledGroup(NamedTuple):
-    """Classic group, as its coordinator describes it."""
-
-    error: int
-    name: str
-    state: str
-    protocol_type: str
-    protocol: str
-    members: tuple[PolledMember, ...]
-
-
-class PolledConsumer(NamedTuple):
-    """Member of a KIP-848 group."""
-
-    id: str
-    instance_id: str | None
-    rack: str | None
-    epoch: int
-    client_id: str
-    host: str
-    topics: tuple[str, ...]
-    """Names that it subscribes to; those of its partitions, too, where it subscribes by pattern."""
-    pattern: str | None
-    """Pattern that it subscribes to besides; what that matches is not told."""
-    assigned: Mapping[bytes, tuple[int, ...]]
-    """Partitions by topic id."""
-
-
-class PolledConsumerGroup(NamedTuple):
-    """KIP-848 group, as its coordinator describes it."""
-
-    error: int
-    name: str
-    members: tuple[PolledConsumer, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,74 +160,6 @@ class FetchOffsetsRequest:
         return fields.array(group, compact=True, min_bytes=5)
 
 
-@dataclass(frozen=True, slots=True)
-class DescribeGroupsRequest:
-    """Question for the members of some classic groups."""
-
-    KEY: ClassVar = 15
-    VERSION: ClassVar = 4
-
-    groups: Sequence[str]
-
-    def body(self) -> bytes:
-        return array([string(group) for group in self.groups]) + b"\0"  # no authorized operations
-
-    def read(self, fields: Reader) -> tuple[PolledGroup, ...]:
-        fields.int32()  # throttle time
-
-        def member() -> PolledMember:
-            member_id, instance_id = fields.string(), fields.nullable_string()
-            return PolledMember(
-                member_id,
-                instance_id,
-                fields.string(),
-                fields.string(),
-                fields.nullable_bytes() or b"",
-                fields.nullable_bytes() or b"",
-            )
-
-        def group() -> PolledGroup:
-            error = fields.int16()
-            name, state, kind, protocol = (fields.string() for _ in range(4))
-            members = fields.array(member, min_bytes=16)
-            fields.int32()  # authorized operations
-            return PolledGroup(error, name, state, kind, protocol, members)
-
-        return fields.array(group, min_bytes=18)
-
-
-@dataclass(frozen=True, slots=True)
-class DescribeConsumerGroupsRequest:
-    """Question for the members of some KIP-848 groups."""
-
-    KEY: ClassVar = 69
-    VERSION: ClassVar = 0
-    FLEXIBLE: ClassVar = True
-
-    groups: Sequence[str]
-
-    def body(self) -> bytes:
-        return compact_array([*map(compact_string, self.groups)]) + b"\0" + b"\0"
-
-    def read(self, fields: Reader) -> tuple[PolledConsumerGroup, ...]:
-        fields.int32()  # throttle time
-
-        def group() -> PolledConsumerGroup:
-            error = fields.int16()
-            fields.nullable_string(compact=True)  # error message
-            name = fields.string(compact=True)
-            fields.string(compact=True)  # state
-            for _ in ("group epoch", "assignment epoch"):
-                fields.int32()
-            fields.string(compact=True)  # assignor
-            members = fields.array(lambda: _consumer(fields), compact=True, min_bytes=16)
-            fields.int32()  # authorized operations
-            fields.tags()
-            return PolledConsumerGroup(error, name, members)
-
-        return fields.array(group, compact=True, min_bytes=16)
-
-
 def committed_offsets(raw: bytes) -> dict[int, tuple[int, int]]:
     """Offset and leader epoch by partition, of a topic's partitions as a broker wrote them.
 
@@ -320,41 +204,3 @@ def _partition(fields: Reader) -> tuple[int, int, int, int]:
     error = fields.int16()
     fields.tags()
     return number, offset, epoch, error
-
-
-def _consumer(fields: Reader) -> PolledConsumer:
-    member_id, instance_id = fields.string(compact=True), fields.nullable_string(compact=True)
-    rack = fields.nullable_string(compact=True)
-    epoch = fields.int32()
-    client_id, host = fields.string(compact=True), fields.string(compact=True)
-    subscribed = fields.array(lambda: fields.string(compact=True), compact=True)
-    pattern = fields.nullable_string(compact=True)
-    assigned = _assignment(fields)
-    _assignment(fields)  # the target
-    fields.tags()
-    names = (name for name, _, _ in assigned)
-    return PolledConsumer(
-        member_id,
-        instance_id,
-        rack,
-        epoch,
-        client_id,
-        host,
-        tuple(sorted({*subscribed, *names})) if pattern else subscribed,
-        pattern or None,
-        {topic_id: partitions for _, topic_id, partitions in assigned},
-    )
-
-
-def _assignment(fields: Reader) -> tuple[tuple[str, bytes, tuple[int, ...]], ...]:
-    """Name, id and partitions of each topic."""
-
-    def topic() -> tuple[str, bytes, tuple[int, ...]]:
-        topic_id, name = fields.uuid(), fields.string(compact=True)
-        partitions = fields.array(fields.int32, compact=True, min_bytes=4)
-        fields.tags()
-        return name, topic_id, partitions
-
-    found = fields.array(topic, compact=True, min_bytes=19)
-    fields.tags()
-    return found

@@ -12,7 +12,7 @@ from levelwind.daemon.kafka.topic_specs import TopicSettings
 from levelwind.daemon.polling.commits_topic import CommitsTopic
 from levelwind.daemon.polling.polled_records import commit_key, commit_value, group_records
 from levelwind.daemon.telemetry.unwritten_records import UnwrittenRecords
-from levelwind.daemon.wire.poll_requests import PolledGroup, PolledMember
+from levelwind.daemon.wire.describe_requests import DescribedGroup, DescribedMember
 from levelwind_testing.waiting import wait_until
 
 pytestmark = pytest.mark.integration
@@ -38,10 +38,9 @@ def opened(client_config, topics, log):
 
 
 def members_of(group, size):
-    member = PolledMember(
-        "m", None, "c", "/h", Random(1).randbytes(size), b""
-    )  # nothing to compress
-    return group_records(PolledGroup(0, group, "Stable", "consumer", "range", (member,)))
+    nothing_to_compress = Random(1).randbytes(size)
+    member = DescribedMember("m", None, "c", "/h", subscription=nothing_to_compress)
+    return group_records(DescribedGroup(0, "Stable", "consumer", "range", (member,), group))
 
 
 def test_what_was_written_is_read_again_by_the_next_daemon_which_ends_the_former(opened):

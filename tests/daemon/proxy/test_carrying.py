@@ -35,20 +35,24 @@ from levelwind.daemon.wire.consumer_heartbeat import (
     ConsumerHeartbeatRequest,
     ConsumerHeartbeatResponse,
 )
+from levelwind.daemon.wire.describe_requests import (
+    DescribeConsumerGroupRequest,
+    DescribedConsumerGroup,
+    DescribedGroup,
+    DescribedMember,
+)
 from levelwind_testing.proxied import LAYOUTS, plan
 
 INSTANCE = "levelwind.proxy"
 CARRIER = f"{INSTANCE}.0"
 CONTEXT = ProxyContext(instance_id=INSTANCE, settings=ProxySettings(retry=5.0), layouts=LAYOUTS)
-VERSIONS = {kafka.DescribeConsumerGroupRequest.KEY: (0, 1), ConsumerHeartbeatRequest.KEY: (0, 1)}
-DESCRIBE = kafka.DescribeConsumerGroupRequest("g", typed=True)
+VERSIONS = {DescribeConsumerGroupRequest.KEY: (0, 1), ConsumerHeartbeatRequest.KEY: (0, 1)}
+DESCRIBE = DescribeConsumerGroupRequest("g", typed=True)
 
 
 def member(name, rack="a", target=(), **more):
     share = {"t": tuple(target)} if target else {}
-    return kafka.DescribedMember(
-        name, None, "client", rack=rack, topics=("t",), target=share, **more
-    )
+    return DescribedMember(name, None, "client", rack=rack, topics=("t",), target=share, **more)
 
 
 def carrier(epoch, number=0):
@@ -89,11 +93,11 @@ class Play:
         return self.give(Answered(answer))
 
     def described(self, *members, assignor="levelwind", error=0):
-        return self.give(Answered(kafka.DescribedConsumerGroup(error, members, assignor)))
+        return self.give(Answered(DescribedConsumerGroup(error, members, assignor)))
 
     def describe(self):
         """The coordinator says that it has no such classic group."""
-        self.give(Answered(kafka.DescribedGroup(0, "Dead", "", "", ())))
+        self.give(Answered(DescribedGroup(0, "Dead", "", "", ())))
 
     def connect(self, versions=VERSIONS, lacking=()):
         self.wake()
@@ -165,6 +169,7 @@ def test_whoever_has_a_pattern_reads_each_topic_that_one_of_those_has_partitions
         member("c")._replace(**matching),
         member("d")._replace(topics=None),
         member("e"),
+        member("f")._replace(topics=("v",), pattern="^[tu]$"),
         carrier(1),
     )
     assert {name: led.topics for name, led in play.state.led.items()} == {
@@ -173,6 +178,7 @@ def test_whoever_has_a_pattern_reads_each_topic_that_one_of_those_has_partitions
         "c": ("t", "u"),
         "d": (),
         "e": ("t",),
+        "f": ("t", "u", "v"),
     }
 
 

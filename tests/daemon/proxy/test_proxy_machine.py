@@ -35,11 +35,18 @@ from levelwind.daemon.wire.consumer_heartbeat import (
     ConsumerHeartbeatRequest,
     ConsumerHeartbeatResponse,
 )
+from levelwind.daemon.wire.describe_requests import (
+    DescribeConsumerGroupRequest,
+    DescribedConsumerGroup,
+    DescribedGroup,
+    DescribedMember,
+    DescribeGroupRequest,
+)
 from levelwind_testing.proxied import LAYOUTS, layout, plan
 
 SETTINGS = ProxySettings(session_timeout=6.0, heartbeat_interval=2.0, retry=5.0, retry_max=40.0)
 INSTANCE = "installation"
-VERSIONS = {kafka.DescribeConsumerGroupRequest.KEY: (0, 1), ConsumerHeartbeatRequest.KEY: (0, 1)}
+VERSIONS = {DescribeConsumerGroupRequest.KEY: (0, 1), ConsumerHeartbeatRequest.KEY: (0, 1)}
 
 
 class Play:
@@ -88,7 +95,7 @@ class Play:
         self.give(PlanArrived(plan(a=[0, 1, 2], b=[3, 4, 5])))
         self.wake()
         self.give(Connected(VERSIONS))
-        self.answer(kafka.DescribedGroup(error, state, kind, protocol, described(members)))
+        self.answer(DescribedGroup(error, state, kind, protocol, described(members)))
 
     def join(self, protocol="range", leader="p", generation=3, members=("a", "b"), **more):
         joiners = [joiner(name, protocol) for name in members] + [joiner("p", protocol, ())]
@@ -109,8 +116,8 @@ class Play:
         self.survey(*members)
 
     def survey(self, *members, state="Stable", error=0):
-        assert self.last == kafka.DescribeGroupRequest("g")
-        self.answer(kafka.DescribedGroup(error, state, "consumer", "range", described(members)))
+        assert self.last == DescribeGroupRequest("g")
+        self.answer(DescribedGroup(error, state, "consumer", "range", described(members)))
 
     def wait_for_lead(self, *members, **more):
         self.describe()
@@ -129,14 +136,13 @@ class Play:
 
 def described(members):
     return tuple(
-        each if isinstance(each, kafka.DescribedMember) else described_member(each)
-        for each in members
+        each if isinstance(each, DescribedMember) else described_member(each) for each in members
     )
 
 
 def described_member(name):
     instance, _, number = name.rpartition("-")
-    return kafka.DescribedMember(name, instance if number and instance else None, "client")
+    return DescribedMember(name, instance if number and instance else None, "client")
 
 
 def joiner(name, protocol, topics=("t",), **claims):
@@ -294,7 +300,7 @@ def come_back(play, *members, protocol="range"):
     play.describe(protocol=protocol, members=(*members, FORMER))
     play.join(leader=FORMER, protocol=protocol)
     play.answer(kafka.SyncResponse(0, b""))
-    answer = kafka.DescribedGroup(0, "Stable", "consumer", protocol, described((*members, "p")))
+    answer = DescribedGroup(0, "Stable", "consumer", protocol, described((*members, "p")))
     play.answer(answer)
 
 
@@ -473,7 +479,7 @@ def test_the_pause_doubles_with_each_time_that_it_leaves_up_to_a_limit(play):
     for _ in range(4):
         play.wake()
         play.give(Connected(VERSIONS))
-        play.answer(kafka.DescribedGroup(0, "Stable", "consumer", "range", ()))
+        play.answer(DescribedGroup(0, "Stable", "consumer", "range", ()))
         play.join()
     assert [line["retry_in"] for line in play.of("proxy.left")] == [5.0, 10.0, 20.0, 40.0, 40.0]
 
@@ -506,14 +512,14 @@ def test_a_group_that_turns_into_one_of_kip_848_is_left(play):
 def test_a_group_without_members_is_looked_at_again(play, state):
     play.describe(state, "", "")
     if state == "Dead":
-        play.answer(kafka.DescribedConsumerGroup(kafka.GROUP_ID_NOT_FOUND))
+        play.answer(DescribedConsumerGroup(kafka.GROUP_ID_NOT_FOUND))
     assert play.state.standing is Standing.WAITS_FOR_MEMBERS
     assert play.of("proxy.left") == []
     play.wake()
-    assert isinstance(play.last, kafka.DescribeGroupRequest)
-    play.answer(kafka.DescribedGroup(0, "PreparingRebalance", "consumer", "", ()))
+    assert isinstance(play.last, DescribeGroupRequest)
+    play.answer(DescribedGroup(0, "PreparingRebalance", "consumer", "", ()))
     play.wake()
-    play.answer(kafka.DescribedGroup(0, "Stable", "consumer", "range", ()))
+    play.answer(DescribedGroup(0, "Stable", "consumer", "range", ()))
     assert isinstance(play.last, kafka.JoinRequest)
 
 
@@ -688,17 +694,17 @@ def test_a_fault_of_its_own_makes_it_leave(play):
 
 
 RESPONSES = [
-    lambda rng: kafka.DescribedGroup(
+    lambda rng: DescribedGroup(
         rng.choice([0, 0, 0, 15, 16, 30, 69]),
         rng.choice(["Stable", "Stable", "Empty", "Dead", "PreparingRebalance"]),
         rng.choice(["consumer", "consumer", "connect"]),
         rng.choice(["range", "cooperative-sticky", "own"]),
         (),
     ),
-    lambda rng: kafka.DescribedConsumerGroup(
+    lambda rng: DescribedConsumerGroup(
         rng.choice([0, 0, 0, 16, 69]),
         tuple(
-            kafka.DescribedMember(
+            DescribedMember(
                 name,
                 None,
                 "client",

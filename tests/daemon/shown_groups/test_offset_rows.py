@@ -16,7 +16,7 @@ from levelwind.daemon.cli.main import main
 from levelwind.daemon.shown_groups.group_view import GroupViews
 from levelwind.daemon.shown_groups.offset_rows import COLUMNS, offset_rows
 from levelwind.daemon.shown_groups.shown_group import ShownGroup
-from levelwind.daemon.wire.group_requests import DescribedMember
+from levelwind.daemon.wire.describe_requests import DescribedMember
 from levelwind_testing.kafka.consumer_groups_tool import describe_group
 from levelwind_testing.records import assignment, lag, topic
 

@@ -22,14 +22,18 @@ from levelwind.assignors.protocol.partition_ranges import WireError
 from levelwind.daemon.wire import group_requests as kafka
 from levelwind.daemon.wire.config_requests import BrokerSettingRequest
 from levelwind.daemon.wire.consumer_heartbeat import ConsumerHeartbeatRequest
+from levelwind.daemon.wire.describe_requests import (
+    DescribeConsumerGroupRequest,
+    DescribeGroupRequest,
+)
 
 REQUESTS = [
     kafka.ApiVersionsRequest(),
     kafka.SaslHandshakeRequest("PLAIN"),
     kafka.SaslAuthenticateRequest(b"token"),
     kafka.FindCoordinatorRequest("g"),
-    kafka.DescribeGroupRequest("g"),
-    kafka.DescribeConsumerGroupRequest("g"),
+    DescribeGroupRequest("g"),
+    DescribeConsumerGroupRequest("g"),
     kafka.JoinRequest("g", 8000, 9000, "p", "static", (("range", b"raw"),)),
     kafka.SyncRequest("g", 3, "p", "static", {"a": b"raw"}),
     kafka.HeartbeatRequest("g", 3, "p", "static"),
@@ -39,6 +43,10 @@ REQUESTS = [
     ConsumerHeartbeatRequest(group="g", member_id="m", epoch=3),
     BrokerSettingRequest(1, "group.consumer.assignors"),
 ]
+
+
+def compact(text):
+    return b"\0" if text is None else uvarint(len(text) + 1) + text.encode()
 
 
 def test_a_static_member_leaves_by_its_name_alone():
@@ -98,11 +106,14 @@ def test_a_leader_gets_the_members_of_its_group():
 
 
 def test_a_flexible_request_has_tags_in_its_header_and_its_response():
-    raw = kafka.encode_request(kafka.DescribeConsumerGroupRequest("g"), 1, "")
+    raw = kafka.encode_request(DescribeConsumerGroupRequest("g"), 1, "")
     assert raw[4:] == struct.pack(">hhih", 69, 0, 1, 0) + b"\0" + b"\2\2g\0\0"
-    request = kafka.DescribeConsumerGroupRequest("g")
-    fields = kafka.response_fields(request, Reader(b"\0" + int32(0) + b"\2" + int16(69)))
+    request = DescribeConsumerGroupRequest("g")
+    group = int16(69) + compact(None) + compact("g") + compact("") + int32(0) + int32(0)
+    group += compact("") + b"\1" + int32(0) + b"\0"  # without members
+    fields = kafka.response_fields(request, Reader(b"\0" + int32(0) + b"\2" + group))
     assert request.read(fields).error == kafka.GROUP_ID_NOT_FOUND
+    assert request.read(Reader(int32(0) + b"\1")).error == kafka.GROUP_ID_NOT_FOUND
 
 
 def described(protocol_type, subscription, assignment=b""):
@@ -111,7 +122,7 @@ def described(protocol_type, subscription, assignment=b""):
     member += nullable_bytes(subscription) + nullable_bytes(assignment)
     group = int16(0) + string("g") + string("Stable") + string(protocol_type) + string("range")
     raw = int32(0) + array([group + array([member]) + int32(0)])
-    (found,) = kafka.DescribeGroupRequest("g").read(Reader(raw)).members
+    (found,) = DescribeGroupRequest("g").read(Reader(raw)).members
     return found
 
 
@@ -140,13 +151,9 @@ def test_the_bytes_of_another_type_of_protocol_are_no_subscription():
     assert described("connect", subscription.encode()).topics is None
 
 
-def compact(text):
-    return b"\0" if text is None else uvarint(len(text) + 1) + text.encode()
-
-
 @pytest.mark.parametrize(
     ("rack", "pattern", "expected"),
-    [("a", None, ("a", ("orders",))), ("", None, (None, ("orders",))), (None, "^o", (None, None))],
+    [("a", None, "a"), ("", None, None), (None, "^o", None)],
 )
 def test_a_member_of_kip_848_has_its_rack_and_the_topics_that_it_names(rack, pattern, expected):
     member = compact("m-1") + compact(None) + compact(rack) + int32(3) + compact("app")
@@ -154,13 +161,15 @@ def test_a_member_of_kip_848_has_its_rack_and_the_topics_that_it_names(rack, pat
     orders = b"\2" + bytes(16) + compact("orders") + b"\3" + int32(0) + int32(4) + b"\0"
     member += b"\1\0" + orders + b"\0" + b"\0"  # assignment, target assignment, tags
     group = int16(0) + compact(None) + compact("g") + compact("Stable") + int32(1) + int32(1)
-    raw = int32(0) + b"\2" + group + compact("uniform") + b"\2" + member
-    (found,) = kafka.DescribeConsumerGroupRequest("g").read(Reader(raw)).members
-    assert (found.rack, found.topics) == expected
+    group += compact("uniform") + b"\2"
+    end = int32(0) + b"\0"  # operations, tags
+    raw = int32(0) + b"\2" + group + member + end
+    (found,) = DescribeConsumerGroupRequest("g").read(Reader(raw)).members
+    assert (found.rack, found.topics) == (expected, ("orders",))
     assert (found.target, found.classic) == ({"orders": (0, 4)}, False)
     assert found.pattern == pattern
-    typed = kafka.DescribeConsumerGroupRequest("g", typed=True)
-    raw = raw[:-1] + b"\0" + raw[-1:]
+    typed = DescribeConsumerGroupRequest("g", typed=True)
+    raw = int32(0) + b"\2" + group + member[:-1] + b"\0" + member[-1:] + end
     assert (typed.VERSION, typed.read(Reader(raw)).members[0].classic) == (1, True)
     assert typed.read(Reader(raw)).assignor == "uniform"
 

@@ -20,6 +20,12 @@ from levelwind.assignors.protocol.kafka.types import (
 )
 from levelwind.assignors.protocol.partition_ranges import WireError
 from levelwind.daemon.wire import poll_requests as kafka
+from levelwind.daemon.wire.describe_requests import (
+    DescribeConsumerGroupsRequest,
+    DescribedGroup,
+    DescribedMember,
+    DescribeGroupsRequest,
+)
 from levelwind.daemon.wire.group_requests import encode_request
 
 REQUESTS = [
@@ -28,8 +34,8 @@ REQUESTS = [
     kafka.ListGroupsRequest(typed=False),
     kafka.FetchOffsetsRequest(("g", "h")),
     kafka.FetchOffsetsRequest(("g",), {"g": {"t": b"\1"}}),
-    kafka.DescribeGroupsRequest(("g",)),
-    kafka.DescribeConsumerGroupsRequest(("g",)),
+    DescribeGroupsRequest(("g",)),
+    DescribeConsumerGroupsRequest(("g",)),
 ]
 PARTITION = st.tuples(
     st.integers(0, 2**31 - 1),
@@ -69,9 +75,7 @@ def test_requests_are_written_as_their_versions_say():
     )
     assert encode_request(kafka.ListGroupsRequest(typed=True), 1, "")[4:8].hex() == "00100005"
     assert encode_request(kafka.ListGroupsRequest(typed=False), 1, "")[4:8].hex() == "00100004"
-    assert kafka.DescribeGroupsRequest(("g", "h")).body() == array([string("g"), string("h")]) + (
-        b"\0"
-    )
+    assert DescribeGroupsRequest(("g", "h")).body() == array([string("g"), string("h")]) + (b"\0")
 
 
 def test_brokers_tell_their_addresses():
@@ -94,29 +98,26 @@ def test_a_classic_group_is_told_with_the_bytes_of_its_clients():
     member += nullable_bytes(b"reads") + nullable_bytes(b"owns")
     group = int16(0) + string("g") + string("Stable") + string("consumer") + string("range")
     raw = int32(0) + array([group + array([member]) + int32(-1)])
-    (found,) = kafka.DescribeGroupsRequest(("g",)).read(Reader(raw))
-    expected = kafka.PolledMember("m", "i", "c", "/h", b"reads", b"owns")
-    assert found == kafka.PolledGroup(0, "g", "Stable", "consumer", "range", (expected,))
+    (found,) = DescribeGroupsRequest(("g",)).read(Reader(raw))
+    expected = DescribedMember("m", "i", "c", "/h", subscription=b"reads", assignment=b"owns")
+    assert found == DescribedGroup(0, "Stable", "consumer", "range", (expected,), "g")
 
 
-@pytest.mark.parametrize(
-    ("subscribed", "pattern", "topics"),
-    [(["a"], None, ("a",)), ([], "^o", ("owned",)), (["a"], "^o", ("a", "owned"))],
-)
-def test_a_consumer_reads_what_it_names_or_what_its_pattern_gave_it(subscribed, pattern, topics):
+def test_a_member_of_kip_848_is_told_with_its_epoch_and_its_partitions_by_topic_id():
     numbers = compact_array([int32(1), int32(3)])
     owned = compact_array([bytes(16) + compact_string("owned") + numbers + b"\0"]) + b"\0"
     member = compact_string("m") + compact_string(None) + compact_string("rack") + int32(4)
     member += compact_string("c") + compact_string("/h")
-    member += compact_array([*map(compact_string, subscribed)]) + compact_string(pattern)
+    member += compact_array([compact_string("a")]) + compact_string("^o")
     member += owned + compact_array([]) + b"\0" + b"\0"
     group = int16(0) + compact_string(None) + compact_string("g") + compact_string("Stable")
     group += int32(4) + int32(4) + compact_string("uniform") + compact_array([member])
     raw = int32(0) + compact_array([group + int32(-1) + b"\0"]) + b"\0"
-    (found,) = kafka.DescribeConsumerGroupsRequest(("g",)).read(Reader(raw))
+    (found,) = DescribeConsumerGroupsRequest(("g",)).read(Reader(raw))
     (one,) = found.members
-    assert (one.rack, one.epoch, one.topics, one.pattern) == ("rack", 4, topics, pattern)
-    assert one.assigned == {bytes(16): (1, 3)}
+    assert (found.name, found.assignor) == ("g", "uniform")
+    assert (one.rack, one.epoch, one.topics, one.pattern) == ("rack", 4, ("a",), "^o")
+    assert (one.assigned, one.assigned_topics) == ({bytes(16): (1, 3)}, ("owned",))
 
 
 @given(
