@@ -50,13 +50,13 @@ test: check $(RUNTIME) $(BROWSER) ## the checks and all tests but rare ones, on 
 
 .PHONY: rare
 rare: $(RUNTIME) ## tests of minutes each whose subject seldom changes, with fresh seeds, which are printed; SEED=s repeats
-	@LEVELWIND_SEED=$(or $(SEED),fresh) $(BIN)/pytest -s -m rare
+	@DRAWN_SEED=$(or $(SEED),fresh) $(BIN)/pytest -s -m rare
 
 .PHONY: soak
 soak: $(PACKAGES) ## fresh seeds of the simulation, of what is fuzzed and of the property tests, printed; SEEDS=10000 SEED=s
 	@seed=$(or $(SEED),$$RANDOM$$RANDOM); set -ex; \
 	$(BIN)/python tests/simulation/soak.py --first $$seed --seeds $(or $(SEEDS),10000); \
-	LEVELWIND_SEED=$$seed $(BIN)/pytest -s -m soak; \
+	DRAWN_SEED=$$seed $(BIN)/pytest -s -m soak; \
 	$(BIN)/pytest -m 'not integration and not rare and not soak' -n logical --hypothesis-profile=fresh --hypothesis-seed=$$seed
 
 .PHONY: soak-daemon
@@ -93,7 +93,7 @@ slow-handlers: $(RUNTIME) ## members with handlers as long as they may be, and a
 
 .PHONY: cluster-faults
 cluster-faults: $(RUNTIME) ## the pipeline on a Spark cluster, workers and driver killed at random moments; KILLS=5 SEED=s
-	@FAULTS_KILLS=$(or $(KILLS),5) LEVELWIND_SEED=$(or $(SEED),fresh) $(BIN)/pytest -s tests/end_to_end/spark_cluster
+	@FAULTS_KILLS=$(or $(KILLS),5) DRAWN_SEED=$(or $(SEED),fresh) $(BIN)/pytest -s tests/end_to_end/spark_cluster
 
 .PHONY: dist
 dist: $(PACKAGES) ## build what a Spark cluster is sent: packages, libraries and the application's file, in dist

@@ -3,7 +3,7 @@
 The executors' interpreter has neither levelwind's packages nor their libraries, and their class
 path has none of levelwind's jars. The outcome under faults must be that of an undisturbed pipeline
 over the same input, key by key and value by value. `FAULTS_KILLS` is the number of kills of a
-worker at random moments (default 1), `LEVELWIND_SEED` decides them, and of a default run what part
+worker at random moments (default 1), `DRAWN_SEED` decides them, and of a default run what part
 of the driver is killed; `make cluster-faults` has more of both.
 """
 

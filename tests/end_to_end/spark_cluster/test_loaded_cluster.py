@@ -1,7 +1,7 @@
 """Workers killed under two thousand commits a second, and what restoring and rebuilding cost.
 
 It takes minutes: `make cluster-faults` runs it. `FAULTS_KILLS` is the number of kills at random
-moments, `LEVELWIND_SEED` decides them.
+moments, `DRAWN_SEED` decides them.
 """
 
 import os

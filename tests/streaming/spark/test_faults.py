@@ -2,9 +2,9 @@
 
 Each time the outcome must be that of an undisturbed pipeline over the same input: the compacted lag
 and triggers, key by key, value by value, each with its source. `make rare` kills the driver
-`LEVELWIND_KILLS` times (default 10), `LEVELWIND_SEED` decides when; the seed is printed.
+`FAULTS_KILLS` times (default 10), `DRAWN_SEED` decides when; the seed is printed.
 
-    LEVELWIND_KILLS=20 pytest -s tests/streaming/spark/test_faults.py -k killed
+    FAULTS_KILLS=20 pytest -s tests/streaming/spark/test_faults.py -k killed
 """
 
 import json
@@ -43,7 +43,7 @@ from levelwind_testing.waiting import wait_until
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(1500)]
 
-KILLS = int(os.environ.get("LEVELWIND_KILLS", "10"))
+KILLS = int(os.environ.get("FAULTS_KILLS", "10"))
 FILES_OF_A_BATCH = 6
 """Files of the checkpoint that a batch writes: the first one of a checkpoint some more."""
 # A JVM that compiles fast rather than well, since most of these runs are short.

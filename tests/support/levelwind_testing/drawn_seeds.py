@@ -1,13 +1,13 @@
 """Seeds of tests that draw: the same in each `make test`, fresh and printed in `make rare`.
 
-The variable LEVELWIND_SEED chooses: a number is the seed of all tests, and `fresh` draws one for
+The variable DRAWN_SEED chooses: a number is the seed of all tests, and `fresh` draws one for
 each of them. Without it each test has a seed of its own that stays.
 """
 
 import os
 from random import SystemRandom
 
-VARIABLE = "LEVELWIND_SEED"
+VARIABLE = "DRAWN_SEED"
 FRESH = "fresh"
 FIXED = 27
 """The seed of a test that names no other."""
