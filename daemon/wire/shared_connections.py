@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from levelwind.daemon.wire.broker_connection import (
     OPEN_SECONDS,
@@ -19,12 +19,14 @@ from levelwind.daemon.wire.group_requests import NO_ERROR, FindCoordinatorReques
 from levelwind.daemon.wire.poll_requests import BrokersRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Coroutine, Sequence
 
     from levelwind.daemon.wire.broker_connection import Address, BrokerConnection
     from levelwind.daemon.wire.client_security import ClientSecurity
     from levelwind.daemon.wire.group_requests import CoordinatorResponse, Request
     from levelwind.daemon.wire.poll_requests import Broker
+
+Answer = TypeVar("Answer")
 
 NEXT_BROKER_SECONDS = 1.0
 """Silence of a broker after which the next one is asked, too."""
@@ -98,40 +100,53 @@ class SharedConnections:
             raise ConnectionFailedError(f"{host}:{port}: {error}") from error
 
     async def brokers(self) -> dict[int, Broker]:
-        """Return the addresses of all brokers, by number.
+        """Return the addresses of all brokers, by number, as the first one that answers has them.
 
         Raises:
             ConnectionFailedError: no broker answers.
         """
-        failed = ConnectionFailedError("no broker is configured")
-        for address in self._known():
-            try:
-                found: dict[int, Broker] = await self.ask(address, BrokersRequest())
-            except ConnectionFailedError as error:
-                failed = error
-            else:
-                present = {*found.values(), *self._bootstrap}
-                for gone in [key for key in self._open if key[0] not in present]:
-                    self._open[gone].fail("the broker has left the cluster")
-                return found
-        raise failed
+        found: dict[int, Broker] = await self._first_answer(
+            lambda broker: self.ask(broker, BrokersRequest())
+        )
+        present = {*found.values(), *self._bootstrap}
+        for gone in [key for key in self._open if key[0] not in present]:
+            self._open[gone].fail("the broker has left the cluster")
+        return found
 
     async def coordinator(self, group: str) -> Address:
         """Return the address of a group's coordinator, as the first broker that answers names it.
+
+        Raises:
+            ConnectionFailedError: none answers, or the group has no coordinator now.
+        """
+        return await self._first_answer(lambda broker: self._named(broker, group))
+
+    def close(self) -> None:
+        """End all connections; nobody is called any more."""
+        for opening in self._opening.values():
+            opening.cancel()
+        for connection in self._open.values():
+            connection.close()
+        self._open.clear()
+
+    async def _first_answer(
+        self, question: Callable[[Address], Coroutine[Any, Any, Answer]]
+    ) -> Answer:
+        """The answer of the first broker that has one.
 
         The brokers are asked one after the other: the next one as soon as one refuses, and one that
         is silent holds nobody up.
 
         Raises:
-            ConnectionFailedError: none answers, or the group has no coordinator now.
+            ConnectionFailedError: none has an answer.
         """
         waiting = deque(self._known())
-        asked: set[asyncio.Task[Address]] = set()
+        asked: set[asyncio.Task[Answer]] = set()
         reason = "no broker is configured"
         try:
             while waiting or asked:
                 if waiting:
-                    asked.add(asyncio.create_task(self._named(waiting.popleft(), group)))
+                    asked.add(asyncio.create_task(question(waiting.popleft())))
                 done, asked = await asyncio.wait(
                     asked,
                     timeout=NEXT_BROKER_SECONDS if waiting else None,
@@ -149,14 +164,6 @@ class SharedConnections:
                 task.cancel()
         raise ConnectionFailedError(reason)
 
-    def close(self) -> None:
-        """End all connections; nobody is called any more."""
-        for opening in self._opening.values():
-            opening.cancel()
-        for connection in self._open.values():
-            connection.close()
-        self._open.clear()
-
     async def _named(self, broker: Address, group: str) -> Address:
         """The coordinator as one broker names it."""
         found: CoordinatorResponse = await self.ask(broker, FindCoordinatorRequest(group))
@@ -166,8 +173,12 @@ class SharedConnections:
         return found.host, found.port
 
     def _known(self) -> list[Address]:
-        """Brokers to ask: one that has answered before does again, even where no setting does."""
-        return [*dict.fromkeys([*(address for address, _ in self._open), *self._bootstrap])]
+        """Brokers to ask: those with a connection first, and of these the ones that owe no answer.
+
+        One that has answered before does again, even where no setting does.
+        """
+        at_rest = sorted(self._open, key=lambda key: bool(self._open[key].awaits))
+        return [*dict.fromkeys([*(address for address, _ in at_rest), *self._bootstrap])]
 
     async def _connect(self, address: Address, lane: int) -> BrokerConnection:
         try:

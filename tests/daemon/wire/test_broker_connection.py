@@ -21,7 +21,9 @@ HOURS = 4 * 3600.0
 """Time of a broker to answer, for which a test cannot wait."""
 
 
-def test_a_silent_broker_does_not_hold_up_the_search_for_the_coordinator(client_config, fresh):
+def test_a_silent_broker_holds_up_neither_the_search_for_the_coordinator_nor_for_the_others(
+    client_config, fresh
+):
     brokers = addresses(client_config["bootstrap.servers"])
     security, group = client_security(client_config), fresh("group")
 
@@ -31,7 +33,7 @@ def test_a_silent_broker_does_not_hold_up_the_search_for_the_coordinator(client_
     async def ask(bootstrap):
         connections = SharedConnections(bootstrap, security, CLIENT_ID, HOURS)
         try:
-            return await connections.coordinator(group)
+            return await connections.coordinator(group), await connections.brokers()
         finally:
             connections.close()
 
@@ -41,7 +43,27 @@ def test_a_silent_broker_does_not_hold_up_the_search_for_the_coordinator(client_
 
     wait_until("coordinator", has_coordinator)
     with socket.create_server(("127.0.0.1", 0)) as silent:  # it accepts, and never answers
-        assert found(silent.getsockname(), *brokers) in brokers, "long before its time is over"
+        coordinator, others = found(silent.getsockname(), *brokers)  # long before its time is over
+    assert coordinator in brokers
+    assert {*others.values()} == {*brokers}
+
+
+def test_a_broker_that_owes_an_answer_is_asked_last(client_config):
+    brokers = addresses(client_config["bootstrap.servers"])
+
+    async def order():
+        connections = SharedConnections(brokers, client_security(client_config), CLIENT_ID)
+        try:
+            first, second = [await connections.to(address) for address in brokers[:2]]
+            first.send(ApiVersionsRequest(), lambda _: None)
+            known = connections._known()
+            assert second.awaits == ()
+            return known
+        finally:
+            connections.close()
+
+    first, second, *others = brokers
+    assert asyncio.run(order()) == [second, first, *others]
 
 
 def test_all_that_ask_a_broker_share_a_connection_and_hear_when_it_is_lost(client_config):
