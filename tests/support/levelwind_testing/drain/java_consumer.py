@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import struct
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from confluent_kafka import TopicPartition
-from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 
 from levelwind.deploy.coordinator.assignor_jar import compile_java
 from levelwind.deploy.jars import classpath
-from levelwind.deploy.java import java
+from levelwind_testing.processes.java_process import JavaProcess
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,20 +21,14 @@ BATCH_RECORDS = 100
 RECORD = struct.Struct(">iiqq")
 
 
-def start_java(directory: Path) -> JavaGateway:
+def start_java(directory: Path) -> JavaProcess:
     """A Java process for the consumers of this one; it ends with it.
 
     Args:
         directory: where the class is compiled to.
     """
     compile_java(SOURCES.rglob("*.java"), directory, classpath("brokers"))
-    port, secret = launch_gateway(
-        classpath=os.pathsep.join(map(str, [directory, *classpath("brokers")])),
-        java_path=str(java()),
-        enable_auth=True,
-        die_on_exit=True,
-    )
-    return JavaGateway(gateway_parameters=GatewayParameters(port=port, auth_token=secret))
+    return JavaProcess([directory, *classpath("brokers")])
 
 
 class JavaConsumer:
@@ -44,7 +36,7 @@ class JavaConsumer:
 
     def __init__(
         self,
-        gateway: JavaGateway,
+        process: JavaProcess,
         settings: Mapping[str, str],
         topics: Sequence[str],
         *,
@@ -54,13 +46,13 @@ class JavaConsumer:
         """Subscribe.
 
         Args:
-            gateway: the Java process.
+            process: the Java process.
             settings: those of the consumer.
             topics: topics that the member reads.
             on_assign: called with None and partitions that were gained.
             on_revoke: called with None and partitions that were lost.
         """
-        jvm = gateway.jvm
+        jvm = process.gateway.jvm
         properties, names = jvm.java.util.Properties(), jvm.java.util.ArrayList()
         for name, value in {**settings, "max.poll.records": str(BATCH_RECORDS)}.items():
             properties.setProperty(name, value)

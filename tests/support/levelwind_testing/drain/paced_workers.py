@@ -36,9 +36,8 @@ from levelwind_testing.drain.published_consumer import PublishedConsumer
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from py4j.java_gateway import JavaGateway
-
     from levelwind_testing.drain.drain_candidates import Mode
+    from levelwind_testing.processes.java_process import JavaProcess
 
 SLACK_SECONDS = 0.05
 SLEEP_SECONDS = 0.01
@@ -108,9 +107,9 @@ class PacedMember:
     """One member; each of its lives is a thread."""
 
     def __init__(
-        self, crew: Crew, number: int, report: Any, gateway: JavaGateway | None = None
+        self, crew: Crew, number: int, report: Any, java: JavaProcess | None = None
     ) -> None:
-        self._crew, self.number, self._report, self._gateway = crew, number, report, gateway
+        self._crew, self.number, self._report, self._java = crew, number, report, java
         self.journal = MemberJournal.empty()
         begins = np.cumsum([0, *crew.sizes]).tolist()
         self._begin = dict(zip(crew.topics, begins, strict=False))
@@ -193,9 +192,9 @@ class PacedMember:
                 on_lost=self._lost,
             )
         config |= {"group.id": crew.group, "client.rack": self._rack}
-        if self._gateway is not None:
+        if self._java is not None:
             return JavaConsumer(
-                self._gateway,
+                self._java,
                 {name: value for name, value in config.items() if isinstance(value, str)},
                 crew.topics,
                 on_assign=self._gained,
@@ -282,8 +281,8 @@ def main() -> None:
             sys.stdout.flush()
 
     with tempfile.TemporaryDirectory() as classes:
-        gateway = start_java(Path(classes)) if crew.java else None
-        members = {number: PacedMember(crew, number, report, gateway) for number in crew.members}
+        java = start_java(Path(classes)) if crew.java else None
+        members = {number: PacedMember(crew, number, report, java) for number in crew.members}
         run(members, crew.later, report)
     write_journal(crew.journal, {number: member.journal for number, member in members.items()})
 

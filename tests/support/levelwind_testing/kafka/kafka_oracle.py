@@ -4,18 +4,15 @@ Problems are passed as bytes of Kafka's protocol (a metadata response, a subscri
 member), so that a group costs a handful of calls; the answers come back as text.
 """
 
-import os
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from struct import pack
 from typing import Any
 
-from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
-
 from levelwind.assignors.problem.inputs import Member, Topic
 from levelwind.deploy.jars import classpath
-from levelwind.deploy.java import java
+from levelwind_testing.processes.java_process import JavaProcess
 
 CONSUMER = "org.apache.kafka.clients.consumer"
 CLIENT_SIDE = {
@@ -26,21 +23,11 @@ CLIENT_SIDE = {
 }
 
 
-class Kafka:
+class Kafka(JavaProcess):
     """One Java process with the jars of the brokers and of Kafka Streams."""
 
     def __init__(self, *javaopts: str) -> None:
-        port, secret, self.process = launch_gateway(
-            classpath=os.pathsep.join(map(str, [*classpath("brokers"), *classpath("tools")])),
-            java_path=str(java()),
-            javaopts=["-Xmx4g", *javaopts],
-            enable_auth=True,
-            die_on_exit=True,
-            return_proc=True,
-        )
-        self.gateway = JavaGateway(
-            gateway_parameters=GatewayParameters(port=port, auth_token=secret)
-        )
+        super().__init__([*classpath("brokers"), *classpath("tools")], "-Xmx4g", *javaopts)
         jvm = self.gateway.jvm
         self._none = jvm.java.util.Optional.empty()
         self._of = jvm.java.util.Optional.of
@@ -56,11 +43,6 @@ class Kafka:
     def _made(self, path: str) -> Any:
         package, name = path.rsplit(".", 1)
         return getattr(getattr(self.gateway.jvm, package), name)()
-
-    def close(self) -> None:
-        self.gateway.shutdown()
-        self.process.stdin.close()  # ends the process: see die_on_exit
-        self.process.wait(30)
 
     def assign(
         self, strategy: str, topics: Mapping[str, Topic], members: Sequence[Member]

@@ -7,21 +7,17 @@ process by the classes of Kafka's group coordinator.
 
 import base64
 import json
-import os
 import random
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any
-
-from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 
 from levelwind.assignors.protocol.kafka.consumer_protocol import (
     ConsumerAssignment,
     ConsumerSubscription,
 )
 from levelwind.deploy.jars import classpath
-from levelwind.deploy.java import java
 from levelwind.streaming.decoding.classic_group import ClassicMember, Membership
 from levelwind.streaming.decoding.consumer_group import (
     CurrentAssignment,
@@ -32,6 +28,7 @@ from levelwind.streaming.decoding.consumer_group import (
     TargetAssignment,
     TargetEpoch,
 )
+from levelwind_testing.processes.java_process import JavaProcess
 
 # By key version: the name of the coordinator's class, whether its key names a member, and the
 # versions of its value.
@@ -61,8 +58,8 @@ class Written:
 class Coordinator:
     """The coordinator's classes, in a Java process."""
 
-    def __init__(self, gateway: JavaGateway) -> None:
-        jvm = gateway.jvm
+    def __init__(self, process: JavaProcess) -> None:
+        jvm = process.gateway.jvm
         self._generated = jvm.org.apache.kafka.coordinator.group.generated
         self._messages = jvm.org.apache.kafka.common.protocol.MessageUtil
         self._mapper = jvm.com.fasterxml.jackson.databind.ObjectMapper()
@@ -82,20 +79,8 @@ class Coordinator:
 
 @contextmanager
 def coordinator() -> Iterator[Coordinator]:
-    port, secret = launch_gateway(
-        classpath=os.pathsep.join(map(str, classpath("brokers"))),
-        java_path=str(java()),
-        javaopts=["-Xmx256m", "-XX:TieredStopAtLevel=1"],
-        enable_auth=True,
-        die_on_exit=True,
-    )
-    gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port, auth_token=secret))
-    try:
-        yield Coordinator(gateway)
-    finally:
-        gateway.shutdown()
-        if gateway.java_process is not None:
-            gateway.java_process.communicate(timeout=10)
+    with closing(JavaProcess(classpath("brokers"), "-Xmx256m", "-XX:TieredStopAtLevel=1")) as java:
+        yield Coordinator(java)
 
 
 # -- random records
