@@ -45,7 +45,7 @@ from levelwind_testing.drawn_seeds import drawn_seed
 from levelwind_testing.kafka.log_offsets import log_offsets
 from levelwind_testing.processes.daemon_process import DaemonProcess
 from levelwind_testing.processes.member_process import MemberProcess
-from levelwind_testing.processes.tree_watch import TreeWatch, bytes_below, held_by
+from levelwind_testing.processes.tree_watch import LEAST_LOOKS, TreeWatch, bytes_below, held_by
 from levelwind_testing.waiting import wait_until
 
 HEAP = ("-Xms256m", "-Xmx1g", "-XX:+UseSerialGC")
@@ -62,6 +62,7 @@ LOOK_SECONDS = 900.0
 """Longest wait for a hundred batches."""
 WARM_UP = 300
 """Batches in which connections are opened, code is compiled and pools fill."""
+LEAST_BATCHES = WARM_UP + LEAST_LOOKS * BATCHES_A_LOOK
 FEW = 20
 """More of a kind that is no leak, however many batches there were."""
 TRUTH_SECONDS = 180.0
@@ -303,6 +304,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--batches", type=int, default=7_000, help="about two a second")
     options = parser.parse_args()
+    if options.batches < LEAST_BATCHES:
+        parser.error(f"--batches: at least {LEAST_BATCHES}, or there is nothing to compare")
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="soak-")))
         cluster = stack.enter_context(Cluster.start(3, jvm_options=HEAP))
