@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from levelwind.streaming.rules.event_time import Floats, Int64, Mask
 
@@ -59,19 +59,44 @@ NO_CHANGE = -1
 def rate_changes(at: Int64, end: Int64, since: int) -> Int64:
     """Return the point from which on each partition's rate counts; `NO_CHANGE`: there is none.
 
+    That is the latest change: the largest one, and then the largest of those after it by what
+    came since, until there is no more.
+
     Args:
         at: times of samples, oldest first.
         end: their end offsets, samples by partitions; negative: not known.
         since: time of the oldest change that is looked for.
     """
-    changed = np.full(end.shape[1], NO_CHANGE)
     windows = list(_windows(at, end, since))
     if not windows:
-        return changed
+        return np.full(end.shape[1], NO_CHANGE)
     suspects = np.unique(np.concatenate([window.columns for window in windows]))
     oldest = int(np.searchsorted(at, at[-1] - DISPERSION_MS))
     dispersion = np.ones((2, end.shape[1]))
     dispersion[:, suspects] = _dispersion(at[oldest:], end[oldest:, suspects])
+    changed = _largest_changes(windows, at, end, dispersion)
+    unsearched = [(point, np.flatnonzero(changed == point)) for point in _points(changed)]
+    while unsearched:
+        first, columns = unsearched.pop()
+        times, ends = at[first:], end[first:, columns]
+        later = _largest_changes(_windows(times, ends, since), times, ends, dispersion[:, columns])
+        for point in _points(later):
+            changed[columns[later == point]] = first + point
+            unsearched.append((first + point, columns[later == point]))
+    return changed
+
+
+def _points(changed: Int64) -> list[int]:
+    """The points at which some partition's rate changed."""
+    points: list[int] = np.unique(changed[changed != NO_CHANGE]).tolist()
+    return points
+
+
+def _largest_changes(
+    windows: Iterable[_Windows], at: Int64, end: Int64, dispersion: Floats
+) -> Int64:
+    """The point of the largest change of each partition that is believed; `NO_CHANGE`: none."""
+    changed = np.full(end.shape[1], NO_CHANGE)
     largest = np.zeros(end.shape[1])
     for window in windows:
         columns, found = window.columns, _believed(window, at, end, *dispersion[:, window.columns])

@@ -31,6 +31,10 @@ WARM_UP_SECONDS = 60
 BATCH = 1_000
 STEPS = ((11, 180), (180, 11), (11, 44), (44, 11), (100, 400), (400, 100), (50, 100), (40, 0))
 STEP_SECONDS, STEP_PARTITIONS = 300, 20
+HOT = (11, 180)
+"""Rates between which a partition changes to and fro."""
+HOT_SECONDS = (20, 40)
+"""Times for which it is hot before it is not any more."""
 BELIEVED = 0.25
 """Share of a step by which a rate may differ from the new one to count as believed."""
 
@@ -131,9 +135,20 @@ def false_alarms(records: Records) -> dict[str, float]:
     return {name: count / hours for name, count in counts.items()}
 
 
-def delays(before: float, after: float, draw: np.random.Generator) -> dict[str, np.ndarray]:
-    """Seconds from a step until each test believes in it."""
-    rates = np.where(np.arange(STEP_SECONDS + 70) >= STEP_SECONDS, after, before)[:, None]
+def delays(
+    before: float, after: float, draw: np.random.Generator, held: int = STEP_SECONDS
+) -> dict[str, np.ndarray]:
+    """Seconds from a step until each test believes in it.
+
+    Args:
+        before: records a second before it.
+        after: records a second after it; also before the first rate, which was held for a time.
+        draw: draws the arrivals.
+        held: seconds for which the rate before was held.
+    """
+    second = np.arange(STEP_SECONDS + 70)
+    was_held = (second >= STEP_SECONDS - held) & (second < STEP_SECONDS)
+    rates = np.where(was_held, before, after)[:, None]
     records = draw.poisson(np.broadcast_to(rates, (len(rates), STEP_PARTITIONS)))
     found: dict[str, np.ndarray] = {}
 
@@ -178,10 +193,13 @@ def main() -> None:
         counts = false_alarms(records())
         print(f"  {name:26}", *(f"{key} {value:.1f}" for key, value in counts.items()), sep="  ")
     print("seconds until a step is believed: median (largest)")
-    for before, after in STEPS:
-        found = delays(before, after, draw)
+    steps = {f"{before}/s to {after}/s": delays(before, after, draw) for before, after in STEPS}
+    quiet, hot = HOT
+    for held in HOT_SECONDS:
+        steps[f"{hot}/s for {held} s to {quiet}/s"] = delays(hot, quiet, draw, held)
+    for name, found in steps.items():
         texts = [f"{key} {np.median(t):.0f} ({t.max():.0f})" for key, t in found.items()]
-        print(f"  {f'{before}/s to {after}/s':26}", *texts, sep="  ")
+        print(f"  {name:26}", *texts, sep="  ")
 
 
 if __name__ == "__main__":

@@ -263,6 +263,24 @@ PIPELINE = (
         ),
     ),
     SourceMutant(
+        name="the-largest-change-hides-the-latest",
+        file="streaming/rules/rate_changes.py",
+        old="""\
+    unsearched = [(point, np.flatnonzero(changed == point)) for point in _points(changed)]
+""",
+        new="""\
+    unsearched: list[tuple[int, Int64]] = []
+""",
+        harm=(
+            "A partition that was hot for a while counts as hot for half a minute after that: the "
+            "plan for the next hot ones spares its owner, and is undone by another."
+        ),
+        caught_by=(
+            "tests/streaming/rules/test_rate_changes.py"
+            "::test_a_step_after_another_one_is_believed_within_four_seconds[levels0-40]"
+        ),
+    ),
+    SourceMutant(
         name="pause-longer-than-skew-has-to-last",
         file="streaming/rules/cadence.py",
         old="""\

@@ -30,6 +30,15 @@ def stepping(before: float, after: float, *, seconds: int = STEP + 100, seed: in
     return records
 
 
+def hot_for(held: int, *levels: float):
+    """Poisson arrivals of eight partitions; a rate lasts `held` s, the last one from `STEP` on."""
+    left = np.clip((STEP + held - 1 - np.arange(STEP + 100)) // held, 0, len(levels) - 1)
+    rates = np.array(levels[::-1], float)[left][:, None]
+    records = np.random.default_rng(2).poisson(np.broadcast_to(rates, (STEP + 100, 8)))
+    records[0] += 1
+    return records
+
+
 def changes(known: EndOffsetHistory) -> np.ndarray:
     return rate_changes(known.at, known.end, int(known.at[-1]) - RATE_MS)
 
@@ -48,6 +57,14 @@ def rates_at(records: np.ndarray, *seconds: int, period: int = 1):
 )
 def test_a_step_of_four_or_more_is_believed_within_four_seconds_and_stays_so(before, after):
     for rates in rates_at(stepping(before, after), 3, 4, 10, 20, 40, 59, 70, 99).values():
+        assert np.abs(rates - after).max() <= 0.3 * abs(after - before)
+
+
+@pytest.mark.parametrize("held", [12, 20, 40, 59])
+@pytest.mark.parametrize("levels", [(11, 180, 11), (180, 11, 180), (100, 400, 100)])
+def test_a_step_after_another_one_is_believed_within_four_seconds(levels, held):
+    *_, before, after = levels
+    for rates in rates_at(hot_for(held, *levels), 4, 10, 20).values():
         assert np.abs(rates - after).max() <= 0.3 * abs(after - before)
 
 
