@@ -40,10 +40,7 @@ from levelwind.daemon.wire.consumer_heartbeat import (
     UNSUPPORTED_ASSIGNOR,
     ConsumerHeartbeatRequest,
 )
-from levelwind.daemon.wire.describe_requests import (
-    DescribeConsumerGroupRequest,
-    DescribeConsumerGroupsRequest,
-)
+from levelwind.daemon.wire.describe_requests import DescribeConsumerGroupRequest
 
 if TYPE_CHECKING:
     from levelwind.daemon.proxy.proxy_state import (
@@ -267,9 +264,9 @@ def _sent(state: ProxyState, requests: list[ConsumerHeartbeatRequest], now: floa
 
 def describe(state: ProxyState) -> DescribeConsumerGroupRequest:
     """The question who is in the group, in the newest version that the coordinator takes."""
-    request = DescribeConsumerGroupsRequest
+    request = DescribeConsumerGroupRequest
     newest = state.versions.get(request.KEY, (0, 0))[1]
-    return DescribeConsumerGroupRequest(state.group, typed=newest >= request.TYPED_VERSION)
+    return request(state.group, typed=newest >= request.TYPED_VERSION)
 
 
 def _stem(context: ProxyContext) -> str:

@@ -192,6 +192,7 @@ class DescribeConsumerGroupRequest:
 
     KEY: ClassVar = DescribeConsumerGroupsRequest.KEY
     FLEXIBLE: ClassVar = True
+    TYPED_VERSION: ClassVar = DescribeConsumerGroupsRequest.TYPED_VERSION
 
     group: str
     typed: bool = False
