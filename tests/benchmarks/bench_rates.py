@@ -142,9 +142,9 @@ def delays(
 
     Args:
         before: records a second before it.
-        after: records a second after it; also before the first rate, which was held for a time.
+        after: records a second after it, and before the rate before.
         draw: draws the arrivals.
-        held: seconds for which the rate before was held.
+        held: seconds for which the rate before was held; by default from the start.
     """
     second = np.arange(STEP_SECONDS + 70)
     was_held = (second >= STEP_SECONDS - held) & (second < STEP_SECONDS)

@@ -8,7 +8,13 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from levelwind.deploy.cluster import Cluster
-from levelwind_testing.kafka.managed_consumers import committed, poll_until, produce, spread
+from levelwind_testing.kafka.managed_consumers import (
+    commits_of,
+    committed,
+    poll_until,
+    produce,
+    spread,
+)
 from levelwind_testing.kafka.patient_brokers import PATIENT
 from levelwind_testing.waiting import wait_until
 
@@ -65,11 +71,7 @@ class Scene:
 
     def note(self):
         """The commit's metadata, by a connection that the brokers have not ended."""
-        reader = Consumer(
-            {"bootstrap.servers": self.cluster.bootstrap, "group.id": self.planner.group}
-        )
-        (found,) = reader.committed([TopicPartition(self.topic, 0)], timeout=10)
-        reader.close()
+        (found,) = commits_of(self.cluster, self.planner.group, self.topic)
         return found.metadata
 
     def committed(self):

@@ -22,19 +22,18 @@ def initialise(bootstrap, transactional_id):
     producer.init_transactions(30)
 
 
-def committed(cluster, group, topic, partitions=6):
+def commits_of(cluster, group, topic, partitions=6):
+    """What the group has committed, by a connection of its own: offsets with their metadata."""
     reader = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": group})
     try:
-        topic_partitions = reader.committed(
-            [TopicPartition(topic, p) for p in range(partitions)], timeout=10
-        )
-        return {
-            topic_partition.partition: topic_partition.offset
-            for topic_partition in topic_partitions
-            if topic_partition.offset >= 0
-        }
+        every = [TopicPartition(topic, p) for p in range(partitions)]
+        return [each for each in reader.committed(every, timeout=10) if each.offset >= 0]
     finally:
         reader.close()
+
+
+def committed(cluster, group, topic, partitions=6):
+    return {each.partition: each.offset for each in commits_of(cluster, group, topic, partitions)}
 
 
 def poll_until(consumer, condition, errors=()):
