@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Uuid
 from confluent_kafka.admin import AdminClient
 
+from levelwind.assignors.clients.idle_connections import with_idle_connections
 from levelwind.daemon.errors import ClusterUnavailableError, ConfigurationError
 from levelwind.daemon.telemetry.throttle import Throttle
 
@@ -62,11 +63,9 @@ class LibraryLogThrottle(logging.Filter):
 LIBRARY_LOG = logging.getLogger("librdkafka")
 LIBRARY_LOG.addFilter(LibraryLogThrottle())
 
-# Brokers close idle connections all the time, and a broker that is back should be seen soon.
 PREFERRED: Mapping[str, Any] = {
     "client.id": "levelwind",
-    "log.connection.close": False,
-    "reconnect.backoff.max.ms": 2000,
+    "log.connection.close": False,  # they end all the time
 }
 
 AUTHORIZATION_ERRORS = frozenset(
@@ -103,7 +102,7 @@ def _make(
     make: Callable[..., Client], config: Mapping[str, Any], required: Mapping[str, Any]
 ) -> Client:
     try:
-        return make({**PREFERRED, **config, **required}, logger=LIBRARY_LOG)
+        return make({**PREFERRED, **with_idle_connections(config), **required}, logger=LIBRARY_LOG)
     except KafkaException as exception:
         raise ConfigurationError(f"kafka: {kafka_error(exception).str()}") from exception
 

@@ -10,6 +10,7 @@ from uuid import uuid4
 
 from confluent_kafka import libversion
 
+from levelwind.assignors.clients.idle_connections import with_idle_connections
 from levelwind.assignors.handover.member_state import MemberProfile
 from levelwind.assignors.protocol import transactional_ids
 from levelwind.assignors.protocol.declared.fields import LEAST_CAPACITY, MOST_CAPACITY
@@ -27,8 +28,6 @@ RENEW_COMMITS_SECONDS = 3600.0
 """Far below what brokers have for `offsets.retention.minutes` and `transactional.id.expiration.ms`:
 seven days by default."""
 MOST_RENEW_SECONDS = 604_800.0
-COORDINATOR_AGE_MS = 2_000
-"""Far below what brokers and what lies before them have for idle connections: minutes."""
 
 # Settings that the user may not give, and what to do instead.
 RESERVED_SETTINGS: Mapping[str, str] = {
@@ -57,6 +56,7 @@ CONNECTION_PREFIXES = (
     "https.",
     "oauth_cb",
     "broker.address.",
+    "connections.max.idle.",
     "reconnect.",
     "socket.connection.",
     "socket.keepalive.",
@@ -190,7 +190,7 @@ def client_settings(
     for name in config:
         if name in RESERVED_SETTINGS:
             raise SettingError(f"{name} cannot be set here: {RESERVED_SETTINGS[name]}")
-    given = dict(config)
+    given = with_idle_connections(config)
     connection = {
         name: value for name, value in given.items() if name.startswith(CONNECTION_PREFIXES)
     }
@@ -285,10 +285,6 @@ def _transactions(
         "transaction.timeout.ms": max(int(timers.commit * 1000), 1000),
         # As long as one call may wait: what was sent and not answered is not sent again.
         "socket.timeout.ms": max(int(timers.commit * 1000 / 2), 10),
-        # A coordinator whose connection the broker has ended, since nothing was sent for ten
-        # minutes, is one that librdkafka waits for without an end (its issue 5511) while it
-        # remembers who it is: forgotten, it is asked for and connected anew.
-        "metadata.max.age.ms": COORDINATOR_AGE_MS,
     }
 
 

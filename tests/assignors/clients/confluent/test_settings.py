@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import pytest
+from confluent_kafka import Consumer
 
 from levelwind.assignors.clients.confluent.event_log import log
 from levelwind.assignors.clients.confluent.settings import (
@@ -85,6 +86,25 @@ def test_connection_settings_hold_for_all_clients():
     for config in (settings.consumer, *ours):
         assert connection.items() <= config.items()
     assert all("fetch.min.bytes" not in config for config in ours)
+
+
+@pytest.mark.parametrize(
+    ("given", "idle", "backoff"),
+    [
+        ({}, 180_000, 500),
+        ({"connections.max.idle.ms": 60_000}, 60_000, 500),
+        ({"reconnect.backoff.max.ms": 9_000}, 180_000, 9_000),
+        ({"reconnect.backoff.ms": 1_000}, 180_000, None),  # above our maximum
+    ],
+)
+def test_all_clients_end_idle_connections_before_the_brokers_do(given, idle, backoff):
+    settings = settings_of({"bootstrap.servers": "h:1", **given}, fencing="broker")
+    clients = (settings.consumer, settings.reader, settings.producer, settings.transactions)
+    for config in (*clients, settings.admin):
+        assert config["connections.max.idle.ms"] == idle
+        assert config.get("reconnect.backoff.max.ms") == backoff
+    for config in clients[:2]:
+        Consumer(config).close()
 
 
 def test_a_member_announces_how_long_its_handlers_may_take():
