@@ -7,19 +7,20 @@ which all tables of a topic share.
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
-from levelwind.streaming.rules.event_time import UNKNOWN
+from levelwind.streaming.rules.event_time import UNKNOWN, Int64
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     import numpy.typing as npt
 
-    from levelwind.streaming.rules.event_time import Int64, Mask
+    from levelwind.streaming.rules.event_time import Mask
 
 
 GROUP_SHIFT = 32
@@ -30,8 +31,7 @@ NARROW_COLUMNS = ("topic_id", "source", *KEY_PARTS)
 """Columns that fit 32 bits; they are packed so."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommitColumns:
+class CommitColumns(Struct, frozen=True, kw_only=True):
     """Commits in columns indexed by entry."""
 
     ALL: ClassVar[tuple[str, ...]] = COLUMNS
@@ -88,8 +88,7 @@ class CommitColumns:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UncountedCommits(CommitColumns):
+class UncountedCommits(CommitColumns, frozen=True, kw_only=True):
     """Commits in log order: by source partition, then by offset there."""
 
     @property

@@ -5,10 +5,10 @@ A commit is newer by its offset in the offsets topic, never by its clock.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from msgspec.structs import replace
 
 from levelwind.streaming.rules.event_time import UNKNOWN
 from levelwind.streaming.topic.commit_columns import (
@@ -33,8 +33,7 @@ if TYPE_CHECKING:
 BASELINES = ("old_baseline", "new_baseline", "sampled")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommitTable(CommitColumns):
+class CommitTable(CommitColumns, frozen=True, kw_only=True):
     """The newest commit of each group and partition, sorted by `code`."""
 
     ALL: ClassVar[tuple[str, ...]] = (*COLUMNS, *BASELINES)

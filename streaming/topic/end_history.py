@@ -16,19 +16,19 @@ most, its step from the point before: 132 bytes a partition (twice that where a 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from msgspec import Struct
 
-from levelwind.streaming.rules.event_time import UNKNOWN
+from levelwind.streaming.rules.event_time import UNKNOWN, Int64
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import numpy.typing as npt
 
-    from levelwind.streaming.rules.event_time import Floats, Int64, Mask
+    from levelwind.streaming.rules.event_time import Floats, Mask
 
 
 POINTS = 32
@@ -38,8 +38,7 @@ MAX_GAP_SHARE = 0.55
 HORIZON_MS = 7 * 24 * 60 * 60 * 1000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EndOffsetHistory:
+class EndOffsetHistory(Struct, frozen=True, kw_only=True):
     """The points of a topic, the oldest first."""
 
     at: Int64

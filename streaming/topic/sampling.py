@@ -5,10 +5,10 @@ Pure functions of the topic's state.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec.structs import replace
 
 from levelwind.streaming.rules.event_time import JUMP_MS, UNKNOWN
 from levelwind.streaming.topic.state import (

@@ -12,25 +12,28 @@ groups that keep pace.
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from levelwind.assignors.protocol.topics import OFFSETS_TOPIC
 from levelwind.streaming.messages.packing import PackingError, names_column, names_of, pack, unpack
-from levelwind.streaming.rules.event_time import UNKNOWN
+from levelwind.streaming.rules.event_time import UNKNOWN, Int64
 from levelwind.streaming.topic.commit_columns import UncountedCommits, no_entries
 from levelwind.streaming.topic.commit_table import CommitTable, compacted
 from levelwind.streaming.topic.end_history import EndOffsetHistory
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     import numpy.typing as npt
 
     from levelwind.assignors.protocol.records import EndKind
-    from levelwind.streaming.rules.event_time import Int64, Mask
+    from levelwind.streaming.rules.event_time import Mask
     from levelwind.streaming.rules.partition_lag import ResetPolicy
 
 
@@ -78,8 +81,7 @@ class LagRule:
         return np.array([[policy == "latest"] for policy in policies], np.bool_).reshape(-1, 1)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Baseline:
+class Baseline(Struct, frozen=True, kw_only=True):
     """The topic's end offsets at one time, from which speeds are measured.
 
     `CommitTable` has the committed offsets at that time.
@@ -91,8 +93,7 @@ class Baseline:
     """The end offsets, by partition; `UNKNOWN`: not known yet."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicState:
+class TopicState(Struct, frozen=True, kw_only=True):
     """State of one topic.
 
     Arrays and `racks` are indexed by partition; times are milliseconds since the epoch.
@@ -136,10 +137,10 @@ class TopicState:
     deferred_records: tuple[bytes, ...] = ()
     """The topic's records, each a packed `Raw`, from the first sample on whose commits have not all
     been read yet."""
-    planned_readers: Mapping[str, int] = field(default_factory=dict)
+    planned_readers: Mapping[str, int] = {}
     """By group whose plan or members cover the topic, the time of the newest such record: the group
     reads the topic without a commit, too."""
-    last_tombstones: Mapping[str, int] = field(default_factory=dict)
+    last_tombstones: Mapping[str, int] = {}
     """The offset of the newest commit tombstone in each partition of the offsets topic; a replay
     whose log was searched only up to an earlier offset is not applied."""
     history: EndOffsetHistory

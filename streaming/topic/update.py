@@ -25,10 +25,10 @@ The published lag is that of the last sample, with all commits that have been re
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec.structs import replace
 
 from levelwind.assignors.protocol.records import OffsetsRecord, TopicRecord, decode
 from levelwind.streaming.messages.buckets import DEFAULT_BUCKETS
