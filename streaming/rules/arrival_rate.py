@@ -14,7 +14,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from levelwind.streaming.rules.rate_changes import NO_CHANGE, rate_changes, time_quantile
+from levelwind.streaming.rules.rate_changes import (
+    NO_CHANGE,
+    column_sums,
+    rate_changes,
+    time_quantile,
+)
 
 if TYPE_CHECKING:
     from levelwind.streaming.rules.event_time import Floats, Int64
@@ -63,9 +68,9 @@ def usual_rate(times: Int64, ends: Int64) -> Floats:
     rates = np.where(known, records / length[:, None], 0.0)
     median = time_quantile(rates, seconds, 0.5)
     usual = np.minimum(rates, BURST * median + SINGLE_RECORDS)
-    total = seconds.sum(axis=0)
+    total = column_sums(seconds)
     rate = np.full(total.size, np.nan)
-    np.divide((usual * seconds).sum(axis=0), total, out=rate, where=total > 0)
+    np.divide(column_sums(usual * seconds), total, out=rate, where=total > 0)
     return rate.round(2)
 
 

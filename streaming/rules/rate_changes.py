@@ -189,16 +189,25 @@ def _dispersion(at: Int64, end: Int64) -> tuple[Floats, Floats]:
     records = np.where(known, np.maximum(np.diff(end, axis=0), 0), 0)
     seconds = np.diff(at)[:, None] / 1000.0
     rates = records / seconds
-    total = np.maximum(records.sum(axis=0), 1)
+    total = np.maximum(column_sums(records), 1)
     left, middle, right = rates[:-2], rates[1:-1], rates[2:]
     median = np.maximum(np.minimum(left, middle), np.minimum(np.maximum(left, middle), right))
-    squares = (((middle - median) * seconds[1:-1]) ** 2).sum(axis=0)
+    squares = column_sums(((middle - median) * seconds[1:-1]) ** 2)
     pairs = (right - middle) ** 2 / (1 / seconds[1:-1] + 1 / seconds[2:])
     pairs.sort(axis=0)
     usual = pairs[int(PAIRS_SHARE * len(pairs))] * seconds.sum()
     spread = np.maximum(SPREAD_SCALE * squares, usual) / total
     granule = np.where(records > 0, records, np.iinfo(np.int64).max).min(axis=0)
     return np.maximum(spread, 1.0), granule.astype(np.float64)
+
+
+def column_sums(values: Floats) -> Floats:
+    """The sum of each column, added in order: NumPy's own sum of one column may add otherwise.
+
+    So a partition has the same figures whichever others are computed with it.
+    """
+    sums: Floats = np.cumsum(values, axis=0)[-1]
+    return sums
 
 
 def time_quantile(rates: Floats, seconds: Floats, share: float) -> Floats:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from levelwind.streaming.rules.event_time import Floats, Int64, Mask
+    from levelwind.streaming.topic.end_history import EndOffsetHistory
     from levelwind.streaming.topic.lag.commit_cells import LagRequest
     from levelwind.streaming.topic.state import LagRule, TopicState
 
@@ -32,14 +33,20 @@ class ArrivalRates:
     def __init__(self) -> None:
         self._known: dict[int, Floats] = {}
 
-    def of(self, request: LagRequest) -> Floats:
-        """The records that usually arrive per second, by partition; NaN: not known."""
-        history = request.state.history
-        # An identity, since a request keeps its history for as long as this is used.
-        rate = self._known.get(id(history))
-        if rate is None:
-            rate = self._known[id(history)] = arrival_rate(history.at, history.end)
-        return rate
+    def of(self, requests: Sequence[LagRequest]) -> Floats:
+        """The records that usually arrive per second, by request and partition; NaN: not known."""
+        histories = [request.state.history for request in requests]
+        # Topics that were sampled at the same times are computed as one.
+        unknown: dict[bytes, dict[int, EndOffsetHistory]] = {}
+        for history in histories:
+            # An identity, since a request keeps its history for as long as this is used.
+            if id(history) not in self._known:
+                unknown.setdefault(history.at.tobytes(), {})[id(history)] = history
+        for alike in unknown.values():
+            ends = [history.end for history in alike.values()]
+            rates = arrival_rate(next(iter(alike.values())).at, np.concatenate(ends, axis=1))
+            self._known.update(zip(alike, np.split(rates, len(alike)), strict=True))
+        return np.stack([self._known[id(history)] for history in histories])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +111,7 @@ class Lags:
             seconds=np.where(end < 0, np.nan, seconds),
             lower_bound=lower_bound,
             present_at=present_at,
-            rate=np.stack([rates.of(request) for request in requests]),
+            rate=rates.of(requests),
             newest_source=source,
             newest_position=position,
         )

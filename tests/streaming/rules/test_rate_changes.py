@@ -6,7 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from levelwind.streaming.rules.arrival_rate import RATE_MS, arrival_rate
-from levelwind.streaming.rules.rate_changes import NO_CHANGE, rate_changes, time_quantile
+from levelwind.streaming.rules.rate_changes import (
+    NO_CHANGE,
+    column_sums,
+    rate_changes,
+    time_quantile,
+)
 from levelwind.streaming.topic.end_history import EndOffsetHistory
 from levelwind_testing.examples import examples
 
@@ -154,3 +159,9 @@ def test_a_quantile_is_that_of_the_seconds_one_by_one(intervals, share):
     each = sorted(rate for rate, length in intervals for _ in range(length * 4))
     place = max(int(np.ceil(share * len(each))), 1) - 1
     assert time_quantile(rates, seconds, share).tolist() == [each[place]]
+
+
+def test_a_column_has_the_same_sum_to_the_bit_whichever_others_there_are() -> None:
+    values = np.random.default_rng(1).random((61, 20))
+    alone = [column_sums(values[:, [column]]) for column in range(20)]
+    assert column_sums(values).tobytes() == np.concatenate(alone).tobytes()
