@@ -17,11 +17,11 @@ times, and hands a state to Python one character at a time.
 
 from __future__ import annotations
 
-import json
 import struct
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 
@@ -67,7 +67,10 @@ SHAPES = 4096
 REMEMBERED_LISTS, MAX_REMEMBERED = 64, 2**16
 """The number of lists of names that are remembered, and the characters of one."""
 
-_encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
+_encode = msgspec.json.encode
+_decode = msgspec.json.decode
+_decode_names = msgspec.json.Decoder(tuple[str, ...]).decode
+_DAMAGE = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
 
 
 class PackingError(ValueError):
@@ -83,12 +86,12 @@ def pack(
     """Pack some JSON-able `meta` and one-dimensional `arrays`.
 
     Args:
-        meta: what explains the arrays.
+        meta: what explains the arrays; finite numbers alone, of 64 bits.
         arrays: columns, by name.
         dense: whether each byte costs as much as one of a state does. Long content is then
             compressed by zstd, which takes three times LZ4's CPU for a third of the bytes.
     """
-    meta_head = _encode(meta).encode()
+    meta_head = _encode(meta)
     named: list[Shape] = []
     least: list[int] = []
     content: list[bytes] = []
@@ -116,7 +119,7 @@ def pack(
 @remembered(REMEMBERED_LISTS, MAX_REMEMBERED, size=lambda names: sum(map(len, names)))
 def names_column(names: tuple[str, ...]) -> npt.NDArray[np.uint8]:
     """Names as an array, which is written once for a list that comes again batch after batch."""
-    return np.frombuffer(_encode(names).encode(), np.uint8)
+    return np.frombuffer(_encode(names), np.uint8)
 
 
 def names_of(column: npt.NDArray[Any]) -> tuple[str, ...]:
@@ -127,7 +130,7 @@ def names_of(column: npt.NDArray[Any]) -> tuple[str, ...]:
     """
     try:
         return _names_of(column.tobytes())
-    except ValueError as error:
+    except _DAMAGE as error:
         raise PackingError(f"unreadable names: {error}") from error
 
 
@@ -143,7 +146,7 @@ def lines_of(column: npt.NDArray[Any], count: int) -> list[str]:
 
 @remembered(REMEMBERED_LISTS, MAX_REMEMBERED)
 def _names_of(content: bytes) -> tuple[str, ...]:
-    return tuple(json.loads(content))
+    return _decode_names(content)
 
 
 def _narrowed(array: npt.NDArray[Any], low: int, span: int) -> tuple[str, bytes]:
@@ -163,7 +166,7 @@ def _written(shapes: tuple[Shape, ...]) -> bytes:
             [name, dtype.str, size, stored] if stored else [name, dtype.str, size]
             for name, dtype, size, stored in shapes
         ]
-    ).encode()
+    )
 
 
 def unpack(value: bytes) -> tuple[Meta, Arrays]:
@@ -186,8 +189,8 @@ def unpack(value: bytes) -> tuple[Meta, Arrays]:
     if first + size != len(content):
         raise PackingError(f"{len(content)} bytes, not the {first + size} of its head")
     try:
-        meta = json.loads(value[HEAD.size : shapes_at].decode())
-    except ValueError as error:
+        meta = _decode(value[HEAD.size : shapes_at])
+    except _DAMAGE as error:
         raise PackingError(f"unreadable head: {error}") from error
     least = iter(np.frombuffer(content, LEAST, narrowed, first))
     return meta, {
@@ -231,7 +234,7 @@ def _layout(
     """
     arrays, at = [], 0
     try:
-        parts = json.loads(shapes)
+        parts = _decode(shapes)
         narrowed = sum(len(part) > len(("name", "dtype", "count")) for part in parts)
         at = narrowed * LEAST.itemsize
         for name, dtype, count, *rest in parts:
@@ -242,7 +245,7 @@ def _layout(
             arrays.append((str(name), TYPES[dtype], int(count), str(stored), at))
             width = STORED.get(stored) if stored else TYPES[dtype]
             at += count * width.itemsize if width is not None else 0
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, *_DAMAGE) as error:
         raise (
             error if isinstance(error, PackingError) else PackingError(f"unreadable head: {error}")
         ) from error
