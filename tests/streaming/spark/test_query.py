@@ -65,7 +65,8 @@ def test_the_query_keeps_to_the_cadence_from_its_first_batch_on(
     lw.sample(topic)
     wait_until("lag", lambda: lw.lag_of(group, topic))
     executor = running.query._jsq.streamingQuery().triggerExecutor()
-    assert "Proxy" in executor.clock().getClass().getName()
+    # The listener hears of a batch after its records are written.
+    wait_until("clock of ours", lambda: "Proxy" in executor.clock().getClass().getName())
     batches = len(running.batches)
     lw.commit(group, topic, {0: 2})
     wait_until("batch by that clock", lambda: len(running.batches) > batches)

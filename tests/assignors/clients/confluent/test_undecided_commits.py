@@ -95,6 +95,14 @@ def answers(consumer, proxy):
     proxy.end_all()
 
 
+def commits(consumer):
+    """Commit; on a busy machine a transaction may take too long, and is carried on by the next."""
+    with suppress(KafkaException):
+        consumer.commit(asynchronous=False)
+        return True
+    return False
+
+
 def test_a_commit_without_an_answer_is_carried_on(cluster, topic, consumer, answers, lost):
     life = consumer.incarnation
     with pytest.raises(KafkaException, match=r"(?i)timed? ?out"):
@@ -103,13 +111,7 @@ def test_a_commit_without_an_answer_is_carried_on(cluster, topic, consumer, answ
     answers.heal()
     assert poll_until(consumer, lambda values: len(values) == 5) == list("56789")
 
-    def commits():
-        with suppress(KafkaException):  # on a busy machine a transaction may take too long, too
-            consumer.commit(asynchronous=False)
-            return True
-        return False
-
-    wait_until("commit", commits)
+    wait_until("commit", lambda: commits(consumer))
     assert committed(cluster, consumer.group, topic) == {0: 10}
     assert (consumer.incarnation, lost) == (life, [])
 
@@ -131,6 +133,7 @@ def test_brokers_that_answer_slowly_end_no_life(cluster, topic, consumer, proxy,
         values = []
         while len(values) < 5:
             values += poll_until(consumer, len)
-            consumer.commit(asynchronous=False)
+            commits(consumer)
+    wait_until("commit", lambda: commits(consumer))
     assert committed(cluster, consumer.group, topic) == {0: 10}
     assert (consumer.incarnation, lost) == (life, [])
