@@ -24,7 +24,7 @@ from msgspec import Struct
 from levelwind.streaming.rules.event_time import UNKNOWN, Int64
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     import numpy.typing as npt
 
@@ -109,6 +109,12 @@ class EndOffsetHistory(Struct, frozen=True, kw_only=True):
             "ends_first": self.end[0],
             "ends_steps": steps.astype(np.int32 if narrow else np.int64).ravel(),
         }
+
+    @classmethod
+    def joined(cls, histories: Sequence[EndOffsetHistory]) -> EndOffsetHistory:
+        """Histories of several topics with the same times, as one: their partitions in order."""
+        ends = [history.end for history in histories]
+        return cls(at=histories[0].at, end=np.concatenate(ends, axis=1))
 
     @classmethod
     def of(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> EndOffsetHistory:

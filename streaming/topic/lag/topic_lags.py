@@ -8,13 +8,15 @@ fit the rows.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from levelwind.streaming.rules.arrival_rate import arrival_rate
 from levelwind.streaming.rules.event_time import UNKNOWN
 from levelwind.streaming.rules.partition_lag import Lag, lag_of
+from levelwind.streaming.topic.end_history import EndOffsetHistory
 from levelwind.streaming.topic.lag.commit_cells import CommitCells, RequestRows
 from levelwind.streaming.topic.state import BASELINES, sampled_end
 
@@ -22,9 +24,37 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from levelwind.streaming.rules.event_time import Floats, Int64, Mask
-    from levelwind.streaming.topic.end_history import EndOffsetHistory
     from levelwind.streaming.topic.lag.commit_cells import LagRequest
     from levelwind.streaming.topic.state import LagRule, TopicState
+
+
+class SharedHistories(NamedTuple):
+    """The histories of some topics, of which those with the same times are one."""
+
+    histories: list[EndOffsetHistory]
+    shared: Int64
+    """By topic, the index of its history in `histories`."""
+    first: Int64
+    """By topic, the column of its first partition there."""
+
+    @classmethod
+    def of(cls, histories: Sequence[EndOffsetHistory]) -> SharedHistories:
+        """The histories of topics with as many partitions."""
+        alike: dict[bytes, list[int]] = {}
+        for index, history in enumerate(histories):
+            alike.setdefault(history.at.tobytes(), []).append(index)
+        shared, first = np.empty((2, len(histories)), np.int64)
+        for number, indices in enumerate(alike.values()):
+            shared[indices] = number
+            first[indices] = np.arange(len(indices)) * histories[indices[0]].end.shape[1]
+        return cls(
+            histories=[
+                EndOffsetHistory.joined([histories[index] for index in indices])
+                for indices in alike.values()
+            ],
+            shared=shared,
+            first=first,
+        )
 
 
 class ArrivalRates:
@@ -35,18 +65,16 @@ class ArrivalRates:
 
     def of(self, requests: Sequence[LagRequest]) -> Floats:
         """The records that usually arrive per second, by request and partition; NaN: not known."""
-        histories = [request.state.history for request in requests]
-        # Topics that were sampled at the same times are computed as one.
-        unknown: dict[bytes, dict[int, EndOffsetHistory]] = {}
-        for history in histories:
-            # An identity, since a request keeps its history for as long as this is used.
-            if id(history) not in self._known:
-                unknown.setdefault(history.at.tobytes(), {})[id(history)] = history
-        for alike in unknown.values():
-            ends = [history.end for history in alike.values()]
-            rates = arrival_rate(next(iter(alike.values())).at, np.concatenate(ends, axis=1))
-            self._known.update(zip(alike, np.split(rates, len(alike)), strict=True))
-        return np.stack([self._known[id(history)] for history in histories])
+        # Identities, since a request keeps its history for as long as this is used.
+        histories = {id(request.state.history): request.state.history for request in requests}
+        unknown = [history for key, history in histories.items() if key not in self._known]
+        shared = SharedHistories.of(unknown)
+        rates = [arrival_rate(history.at, history.end) for history in shared.histories]
+        for history, number, first in zip(
+            unknown, shared.shared.tolist(), shared.first.tolist(), strict=True
+        ):
+            self._known[id(history)] = rates[number][first : first + history.end.shape[1]]
+        return np.stack([self._known[id(request.state.history)] for request in requests])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,17 +197,23 @@ def _seconds(rows: RequestRows, following: Int64, behind: Mask) -> tuple[Floats,
     present_at = np.full(rows.shape, UNKNOWN, np.int64)
     lower_bound = np.zeros(rows.shape, np.bool_)
     cell = np.flatnonzero(behind)
-    bounds = np.searchsorted(cell, [first * rows.partitions for first in rows.first]).tolist()
-    for request, first, last in zip(rows.requests, bounds, [*bounds[1:], cell.size], strict=True):
-        if first == last:
-            continue
-        of_topic, state = cell[first:last], request.state
-        arrived, present, unbounded = state.history.arrived(
-            following.reshape(-1)[of_topic], of_topic % rows.partitions
+    if not cell.size:
+        return seconds, present_at, lower_bound
+    request = rows.request[cell // rows.partitions]
+    shared = SharedHistories.of([request.state.history for request in rows.requests])
+    at = np.array([request.state.at for request in rows.requests], np.int64)
+    of_history = shared.shared[request]
+    order = np.argsort(of_history, kind="stable")
+    bounds = np.searchsorted(of_history[order], np.arange(len(shared.histories) + 1)).tolist()
+    for history, (first, last) in zip(shared.histories, pairwise(bounds), strict=True):
+        some = order[first:last]
+        of_topics, cells = request[some], cell[some]
+        arrived, present, unbounded = history.arrived(
+            following.reshape(-1)[cells], shared.first[of_topics] + cells % rows.partitions
         )
-        seconds.reshape(-1)[of_topic] = np.round((state.at - arrived) / 1000, 1)
-        present_at.reshape(-1)[of_topic] = present
-        lower_bound.reshape(-1)[of_topic] = unbounded
+        seconds.reshape(-1)[cells] = np.round((at[of_topics] - arrived) / 1000, 1)
+        present_at.reshape(-1)[cells] = present
+        lower_bound.reshape(-1)[cells] = unbounded
     return seconds, present_at, lower_bound
 
 
