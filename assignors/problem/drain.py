@@ -36,12 +36,33 @@ ASSUMED_DRAIN_SECONDS = 60.0
 """Time to drain that a group without arrivals is assumed to need for its backlog."""
 LONGEST_LAG_AT_PACE_SECONDS = 10.0
 """Seconds of its arrivals that a member which keeps pace may be behind."""
+LONGEST_UNCOMMITTED_MS = 10_000
+"""Longest time between two commits of a reader that keeps pace."""
+MOST_UNCOMMITTED = 2.0**62
+"""Records that a rate of any record may say, and that an integer holds."""
 SHORT_LEVEL_SECONDS = 12.0
 """Level below which what a load is above it counts in seconds, and from which as a share of it: the
 floor of the default rule of skew, 3 s, at its threshold, 1.25."""
 LEAST_ASSUMED_SPEED = 100.0
 """Records per second that a member of capacity 1 is assumed to read at least, so that the few
 records of an idle group do not look like much."""
+
+
+def waiting_records(lag: Longs, rate: Floats, age_ms: Floats | Longs) -> Longs:
+    """Compute the records that wait: the lag, but for what a reader that keeps pace leaves.
+
+    Such a reader has read what usually arrives since its last commit, but not committed it yet: by
+    lag alone, who commits each 5 s is up to 5 s of its arrivals behind.
+
+    Args:
+        lag: records behind of each partition.
+        rate: records that usually arrive a second; NaN where it is not known.
+        age_ms: milliseconds since the partition's commit; 0 without one.
+    """
+    age = np.clip(age_ms, 0, LONGEST_UNCOMMITTED_MS)
+    read = np.minimum(np.rint(np.nan_to_num(rate) * age / 1000.0), MOST_UNCOMMITTED)
+    records: Longs = np.maximum(lag - read.astype(np.int64), 0)
+    return records
 
 
 class Capacities(NamedTuple):

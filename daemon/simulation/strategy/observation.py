@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from levelwind.assignors.problem.drain import sum_by_member
+from levelwind.assignors.problem.drain import sum_by_member, waiting_records
 from levelwind.streaming.rules.event_time import UNKNOWN
 from levelwind.streaming.rules.member_loads import RATE_SCALE, MemberLoads
 from levelwind.streaming.rules.skew import WAITING_SECONDS
@@ -23,7 +23,6 @@ from levelwind.streaming.rules.speed import (
     evaluate,
     speeds,
 )
-from levelwind.streaming.topic.lag.commit_steps import PACE_MS
 
 if TYPE_CHECKING:
     from levelwind.assignors.problem.columns import Bools, Floats, Ints, Longs
@@ -76,10 +75,8 @@ class Observation:
         """
         if not self._interval:
             return left
-        age = np.clip(now - self._committed_at, 0.0, PACE_MS / 1000)
-        seen = left + self._uncommitted - np.rint(rates * age).astype(np.int64)
-        waiting: Longs = np.maximum(seen, 0)
-        return waiting
+        age_ms = (now - self._committed_at) * 1000.0
+        return waiting_records(left + self._uncommitted, rates, age_ms)
 
     def sampled(
         self,

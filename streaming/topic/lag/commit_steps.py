@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from levelwind.assignors.problem.drain import waiting_records
 from levelwind.streaming.rules.event_time import UNKNOWN
 from levelwind.streaming.rules.speed import BEHIND_MS
 from levelwind.streaming.topic.lag.commit_cells import joined
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
     from levelwind.streaming.rules.event_time import Int64
     from levelwind.streaming.topic.lag.commit_cells import LagRequest
     from levelwind.streaming.topic.lag.topic_lags import Lags
-
-PACE_MS = 10_000
-"""Longest time between two commits of a reader that keeps pace."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -99,13 +97,7 @@ def commit_steps(lags: Lags, samples: Sequence[SampleRequest]) -> CommitSteps:
 
 
 def waiting(lags: Lags) -> Int64:
-    """Records that wait for the groups: their lag, but for what a reader that keeps pace leaves.
-
-    Such a reader has read what usually arrives since its last commit, but not committed it yet.
-    """
-    at, rate = lags.rows.numbers(lambda state: state.at), lags.rows.by_row(lags.rate)
-    age = np.clip(at - lags.committed_at, 0, PACE_MS)
+    """Records that wait for the groups; see `waiting_records`."""
+    age = lags.rows.numbers(lambda state: state.at) - lags.committed_at
     age = np.where(lags.committed_at == UNKNOWN, 0, age)
-    uncommitted = np.rint(np.nan_to_num(rate) * age / 1000.0).astype(np.int64)
-    records: Int64 = np.maximum(lags.lag.lag - uncommitted, 0)
-    return records
+    return waiting_records(lags.lag.lag, lags.rows.by_row(lags.rate), age)
