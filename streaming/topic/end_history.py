@@ -112,7 +112,9 @@ class EndOffsetHistory(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def joined(cls, histories: Sequence[EndOffsetHistory]) -> EndOffsetHistory:
-        """Histories of several topics with the same times, as one: their partitions in order."""
+        """Histories of topics with the same times, as one: their partitions in order."""
+        if len(histories) == 1:
+            return histories[0]
         ends = [history.end for history in histories]
         return cls(at=histories[0].at, end=np.concatenate(ends, axis=1))
 

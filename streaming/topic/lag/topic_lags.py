@@ -31,7 +31,11 @@ if TYPE_CHECKING:
 class SharedHistories(NamedTuple):
     """The histories of some topics, of which those with the same times are one."""
 
+    of_topics: Sequence[EndOffsetHistory]
+    """The history of each topic."""
     histories: list[EndOffsetHistory]
+    topics: list[list[int]]
+    """The topics of each of these."""
     shared: Int64
     """By topic, the index of its history in `histories`."""
     first: Int64
@@ -47,11 +51,13 @@ class SharedHistories(NamedTuple):
         for number, indices in enumerate(alike.values()):
             shared[indices] = number
             first[indices] = np.arange(len(indices)) * histories[indices[0]].end.shape[1]
+        topics = list(alike.values())
         return cls(
+            of_topics=histories,
             histories=[
-                EndOffsetHistory.joined([histories[index] for index in indices])
-                for indices in alike.values()
+                EndOffsetHistory.joined([histories[i] for i in indices]) for indices in topics
             ],
+            topics=topics,
             shared=shared,
             first=first,
         )
@@ -63,18 +69,15 @@ class ArrivalRates:
     def __init__(self) -> None:
         self._known: dict[int, Floats] = {}
 
-    def of(self, requests: Sequence[LagRequest]) -> Floats:
-        """The records that usually arrive per second, by request and partition; NaN: not known."""
+    def of(self, shared: SharedHistories) -> Floats:
+        """The records that usually arrive per second, by topic and partition; NaN: not known."""
         # Identities, since a request keeps its history for as long as this is used.
-        histories = {id(request.state.history): request.state.history for request in requests}
-        unknown = [history for key, history in histories.items() if key not in self._known]
-        shared = SharedHistories.of(unknown)
-        rates = [arrival_rate(history.at, history.end) for history in shared.histories]
-        for history, number, first in zip(
-            unknown, shared.shared.tolist(), shared.first.tolist(), strict=True
-        ):
-            self._known[id(history)] = rates[number][first : first + history.end.shape[1]]
-        return np.stack([self._known[id(request.state.history)] for request in requests])
+        keys = list(map(id, shared.of_topics))
+        for history, topics in zip(shared.histories, shared.topics, strict=True):
+            if not all(keys[topic] in self._known for topic in topics):
+                rates = np.split(arrival_rate(history.at, history.end), len(topics))
+                self._known.update(zip([keys[topic] for topic in topics], rates, strict=True))
+        return np.stack([self._known[key] for key in keys])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +131,8 @@ class Lags:
         )
         from_begin = (committed == UNKNOWN) | lag.out_of_range
         following = np.where(from_begin, begin, np.maximum(committed, begin))
-        seconds, present_at, lower_bound = _seconds(rows, following, lag.lag > 0)
+        histories = SharedHistories.of([request.state.history for request in requests])
+        seconds, present_at, lower_bound = _seconds(rows, histories, following, lag.lag > 0)
         source, position = _newest_commits(cells)
         return cls(
             rows=rows,
@@ -139,7 +143,7 @@ class Lags:
             seconds=np.where(end < 0, np.nan, seconds),
             lower_bound=lower_bound,
             present_at=present_at,
-            rate=rates.of(requests),
+            rate=rates.of(histories),
             newest_source=source,
             newest_position=position,
         )
@@ -187,7 +191,9 @@ def _log_end(rows: RequestRows, cells: CommitCells, committed: Int64) -> Int64 |
     return np.where(counted & exact & read_then, high, UNKNOWN)
 
 
-def _seconds(rows: RequestRows, following: Int64, behind: Mask) -> tuple[Floats, Int64, Mask]:
+def _seconds(
+    rows: RequestRows, shared: SharedHistories, following: Int64, behind: Mask
+) -> tuple[Floats, Int64, Mask]:
     """The ages of the next records to read, in seconds, and whether each is a lower bound.
 
     Between the two are the first samples that show these records. All are computed where there is
@@ -200,7 +206,6 @@ def _seconds(rows: RequestRows, following: Int64, behind: Mask) -> tuple[Floats,
     if not cell.size:
         return seconds, present_at, lower_bound
     request = rows.request[cell // rows.partitions]
-    shared = SharedHistories.of([request.state.history for request in rows.requests])
     at = np.array([request.state.at for request in rows.requests], np.int64)
     of_history = shared.shared[request]
     order = np.argsort(of_history, kind="stable")
