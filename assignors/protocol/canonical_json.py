@@ -7,11 +7,16 @@ again, and input that is too deep is only refused.
 from __future__ import annotations
 
 import json
-from typing import cast
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
 from levelwind.assignors.protocol.partition_ranges import WireError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Document = TypeVar("Document")
 
 MAX_INT64 = 2**63 - 1
 LATEST_MS = 253_402_300_799_999
@@ -33,10 +38,12 @@ def dumps(document: object) -> bytes:
         raise WireError(f"cannot be written: {error}") from error
 
 
-def loads(raw: bytes) -> object:
-    """The JSON document in `raw`; raises `WireError` if it is not one."""
+def loads(
+    raw: bytes | msgspec.Raw, decode: Callable[[str], Document] = msgspec.json.decode
+) -> Document:
+    """What `decode` makes of the JSON in `raw`, a document; raises `WireError` if it is not one."""
     try:
-        return cast("object", msgspec.json.decode(raw))
+        return decode(str(raw, "utf-8"))
     except RecursionError:
         raise WireError("not readable: nested too deeply") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

@@ -27,7 +27,7 @@ from typing import (
 
 import msgspec
 
-from levelwind.assignors.protocol.canonical_json import brief, show
+from levelwind.assignors.protocol.canonical_json import loads, show
 from levelwind.assignors.protocol.declared.marks import (
     NEVER_NULL,
     SHORTENED,
@@ -358,16 +358,14 @@ def decoded(decoder: msgspec.json.Decoder[Part], raw: bytes | msgspec.Raw) -> Pa
     Raises:
         WireError: It is no JSON, or not of the decoder's type.
     """
-    try:
-        text = str(raw, "utf-8")
+
+    def read(text: str) -> Part:
         try:
             return decoder.decode(text)
         except msgspec.ValidationError as error:
             raise WireError(_reason(error, _document(text), "value")) from None
-    except RecursionError:
-        raise WireError("not readable: nested too deeply") from None
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise WireError(f"not JSON: {brief(str(error))}") from None
+
+    return loads(raw, read)
 
 
 def _document(text: str) -> object:

@@ -333,7 +333,7 @@ def _read_key(topic: TopicKind, raw: bytes | None) -> tuple[_Kind, Key]:
 
 
 def _parse_key(topic: TopicKind, raw: bytes) -> Key:
-    key = canonical_json.loads(raw)
+    key: object = canonical_json.loads(raw)
     if not isinstance(key, list) or not key or type(key[0]) is not str:
         raise WireError(
             f"key: expected a list that begins with a text, got {canonical_json.show(key)}"
