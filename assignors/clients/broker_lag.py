@@ -22,6 +22,7 @@ from confluent_kafka import (
 )
 
 from levelwind.assignors.clients.classic.lag_source import LagUnavailableError
+from levelwind.assignors.clients.idle_connections import with_idle_connections
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -62,7 +63,7 @@ class BrokerLag:
             raise ValueError(f"auto_offset_reset: one of {words}, not {auto_offset_reset!r}")
         self._config = {
             "client.id": "levelwind-lag",
-            **config,
+            **with_idle_connections(config),
             "group.id": group,
             "enable.auto.commit": False,
             "isolation.level": "read_uncommitted",  # else an open transaction would hold the answer

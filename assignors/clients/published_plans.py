@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from levelwind.assignors.clients.classic.published_plan import PlanEpoch, PublishedPlan
+from levelwind.assignors.clients.idle_connections import with_idle_connections
 from levelwind.assignors.protocol.records import (
     GroupRecord,
     PlanShard,
@@ -96,7 +97,7 @@ class PublishedPlans:
         """
         self._config = {
             "client.id": "levelwind-plans",
-            **config,
+            **with_idle_connections(config),
             "group.id": f"levelwind-plans-{group}",  # required, and never joined
             "enable.auto.commit": False,
             "enable.partition.eof": True,
