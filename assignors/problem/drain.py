@@ -39,7 +39,7 @@ LONGEST_LAG_AT_PACE_SECONDS = 10.0
 LONGEST_UNCOMMITTED_MS = 10_000
 """Longest time between two commits of a reader that keeps pace."""
 MOST_UNCOMMITTED = 2.0**62
-"""Records that a rate of any record may say, and that an integer holds."""
+"""Most records that count as read since: an integer holds them, whatever the rate."""
 SHORT_LEVEL_SECONDS = 12.0
 """Level below which what a load is above it counts in seconds, and from which as a share of it: the
 floor of the default rule of skew, 3 s, at its threshold, 1.25."""
