@@ -17,6 +17,9 @@ from levelwind.deploy.cache import cache
 
 QUIET = ("-Xshare:auto", "-Xlog:cds=off", "-Xlog:cds+dynamic=off", "-Xlog:class+path=off")
 """A mismatch costs time and nothing else, so the JVM does not print it."""
+AT_ITS_ADDRESS = ("-XX:+UnlockDiagnosticVMOptions", "-XX:ArchiveRelocationMode=0")
+"""The archive is mapped where its pointers hold. At an address that is drawn, as by default, each
+pointer is changed: the pages are this process's own then, and read at its start."""
 UNUSED_SECONDS = 30 * 86_400.0
 """Time after which an archive that nobody used is removed."""
 
@@ -46,7 +49,7 @@ def options(file: Path) -> tuple[str, ...]:
         return ()
     except OSError:  # another user's cache; the archive can be read all the same
         pass
-    return (f"-XX:SharedArchiveFile={file}", *QUIET)
+    return (f"-XX:SharedArchiveFile={file}", *QUIET, *AT_ITS_ADDRESS)
 
 
 def recording_options(draft: Path) -> tuple[str, ...]:
