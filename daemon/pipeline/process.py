@@ -42,7 +42,7 @@ from levelwind.streaming.errors import PipelineError
 from levelwind.streaming.spark import checkpoint
 from levelwind.streaming.spark.batches.progress import Terminated
 from levelwind.streaming.spark.failure_diagnosis import FailureCause
-from levelwind.streaming.spark.settings import is_local, is_submitted
+from levelwind.streaming.spark.settings import SEVERAL_TASKS, is_local, is_submitted
 
 if TYPE_CHECKING:
     import threading
@@ -125,7 +125,7 @@ def _run(order: PipelineOrder, emit: Callable[[Mapping[str, Any]], None]) -> Non
     try:
         spark = session.create(
             settings.jars,
-            parallelism=settings.parallelism,
+            parallelism=settings.parallelism or SEVERAL_TASKS,
             spark=session.checkpoint_options(settings.checkpoint) | dict(settings.spark),
             jvm_options=class_data_options(settings.jars, record_classes=order.record_classes)
             if local
@@ -182,6 +182,7 @@ def _run(order: PipelineOrder, emit: Callable[[Mapping[str, Any]], None]) -> Non
         imports=round(imported - begun, 1),
         spark=round(created - imported, 1),
         query=round(started - created, 1),
+        parallelism=int(spark.conf.get(session.STATE_PARTITIONS)),
     )
     reporter.caught_up.wait()
     if order.record_classes is not None:

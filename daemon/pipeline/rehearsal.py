@@ -43,6 +43,8 @@ GROUP = TOPIC = "rehearsal"
 PARTITIONS = 3
 WITHIN_SECONDS = 900.0
 """Time after which a rehearsal is given up; on a quiet machine it takes half a minute."""
+TASKS = 2
+"""With several tasks Spark uses the classes of a shuffle as well."""
 QUICK = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
 
 
@@ -69,7 +71,7 @@ def rehearse(progress: Callable[[str], None]) -> None:
         settings = Settings(
             bootstrap=cluster.bootstrap,
             state_dir=Path(directory),
-            pipeline=PipelineSection(spark=QUICK),
+            pipeline=PipelineSection(parallelism=TASKS, spark=QUICK),
         )
         _write_input(settings)
         # Both JVMs write their archives at the same time.

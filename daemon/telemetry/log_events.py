@@ -798,9 +798,10 @@ VOCABULARY: tuple[EventSpec, ...] = (
     _event(
         "pipeline.started",
         "info",
-        "seconds imports spark query",
+        "seconds imports spark query parallelism",
         "The query runs, after `seconds`: for Python's imports, for Spark's JVM and session, and "
-        "for the query, which asks the cluster and checks the checkpoint.",
+        "for the query, which asks the cluster and checks the checkpoint; `parallelism` tasks do "
+        "the work of a batch.",
     ),
     _event(
         "pipeline.progress",

@@ -23,7 +23,7 @@ TOPIC_KEY_PREFIX, GROUP_KEY_PREFIX = "t/", "g/"
 """The beginning of the state key of a bucket of topics, and of groups; the bucket's name
 follows."""
 DEFAULT_BUCKETS = 2
-"""The number of buckets where the setting `pipeline.parallelism` is left alone."""
+"""The number of buckets where a caller does not say it."""
 REMEMBERED_GROUPS = REMEMBERED_TOPICS = 2**16
 """The number of groups, and of topics, whose state keys are remembered."""
 REMEMBERED_LISTS, MAX_REMEMBERED_LIST = 16, 4096

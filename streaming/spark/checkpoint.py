@@ -174,6 +174,15 @@ def _prepare(
     return Checkpoint(location=files.location(name), name=name, query=path, set_aside=set_aside)
 
 
+def kept_parallelism(files: CheckpointFiles) -> int | None:
+    """The parallelism of the checkpoint that there is, usable or not; None: there is none."""
+    marker = _read(files, MARKER)
+    if not isinstance(marker, dict):
+        return None
+    parallelism = marker.get("parallelism", _SHAPE_DEFAULTS["parallelism"])
+    return parallelism if isinstance(parallelism, int) else None
+
+
 def _name_in(marker: Any) -> str:
     """The name of the query's directory by the marker; the usual one where it says nothing."""
     name = marker.get(QUERY_FIELD) if isinstance(marker, dict) else None

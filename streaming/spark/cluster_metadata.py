@@ -21,6 +21,10 @@ POLL_SECONDS = 0.2
 """Time between two looks for a topic that does not exist yet."""
 BROKER_MESSAGE_BYTES = 1_000_000
 """Largest message that a topic takes by default, or a little less."""
+RATED_MS, SHORTEST_RATED_MS = 86_400_000, 60_000
+"""Longest and shortest time that the rate of a topic's records is the mean of."""
+RATING_TIMEOUT_MS = 3_000
+"""Time for the answers of the leaders, of which some may be gone."""
 PROBE_GROUP = "levelwind-pipeline"
 """A group that nobody joins: asking for its coordinator makes a new cluster create the offsets
 topic."""
@@ -35,6 +39,8 @@ class ClusterDescription:
     """Number of partitions by topic."""
     message_bytes: Mapping[str, int]
     """By topic that is written, the largest message that it takes."""
+    records_per_second: float
+    """Mean of the last day of the topic that was asked for; 0 for none."""
 
 
 def describe(
@@ -43,6 +49,8 @@ def describe(
     topics: Mapping[str, str],
     kafka: Mapping[str, str],
     timeout: int,
+    *,
+    rated: str | None = None,
 ) -> ClusterDescription:
     """Describe the cluster and some of its topics, waiting for topics that do not exist yet.
 
@@ -52,6 +60,7 @@ def describe(
         topics: the operation that the pipeline does on each topic, by the topic's name.
         kafka: further settings of the Kafka client.
         timeout: milliseconds to wait for an answer, and for all topics to exist.
+        rated: the one of the topics whose records are counted; None: of none.
 
     Raises:
         PipelineError: no answer in time, a topic that is missing, a right that is missing, or
@@ -81,17 +90,21 @@ def describe(
     try:
         cluster_id = _result(admin.describeCluster().clusterId())
         deadline = time.monotonic() + timeout / 1000
+        partitions = {
+            topic: _partitions(admin, jvm, topic, operation, deadline)
+            for topic, operation in topics.items()
+        }
         return ClusterDescription(
             cluster_id=str(cluster_id),
-            partitions={
-                topic: _partitions(admin, jvm, topic, operation, deadline)
-                for topic, operation in topics.items()
-            },
+            partitions=partitions,
             message_bytes={
                 topic: _message_bytes(admin, jvm, topic)
                 for topic, operation in topics.items()
                 if operation == "WRITE"
             },
+            records_per_second=0.0
+            if rated is None
+            else _records_per_second(admin, jvm, rated, partitions[rated]),
         )
     finally:
         admin.close()
@@ -141,6 +154,31 @@ def _message_bytes(admin: Any, jvm: Any, topic: str) -> int:
         return BROKER_MESSAGE_BYTES
     entry = described.get("max.message.bytes")
     return BROKER_MESSAGE_BYTES if entry is None else int(entry.value())
+
+
+def _records_per_second(admin: Any, jvm: Any, topic: str, partitions: int) -> float:
+    """The mean rate at which a topic has grown for a day, or since its first record of that day.
+
+    By offsets, which compaction does not change. A partition that nobody leads counts as idle.
+    """
+    spec, java = jvm.org.apache.kafka.clients.admin.OffsetSpec, jvm.java.util
+    now = time.time() * 1000
+    ends, starts, topic_partitions = java.HashMap(), java.HashMap(), []
+    for number in range(partitions):
+        partition = jvm.org.apache.kafka.common.TopicPartition(topic, number)
+        topic_partitions.append(partition)
+        ends.put(partition, spec.latest())
+        starts.put(partition, spec.forTimestamp(int(now - RATED_MS)))
+    options = jvm.org.apache.kafka.clients.admin.ListOffsetsOptions().timeoutMs(RATING_TIMEOUT_MS)
+    listed = [admin.listOffsets(asked, options) for asked in (ends, starts)]
+    rate = 0.0
+    for partition in topic_partitions:
+        with contextlib.suppress(PipelineError):
+            end, start = (_result(offsets.partitionResult(partition)) for offsets in listed)
+            if start.offset() >= 0:  # else nothing was written in that time
+                lasted = max(now - start.timestamp(), SHORTEST_RATED_MS)
+                rate += (end.offset() - start.offset()) / lasted * 1000
+    return rate
 
 
 def _lacking(operation: str, topic: str, reason: str) -> AccessDenied:

@@ -28,6 +28,7 @@ from levelwind.streaming.spark.batches.listener import query_listener
 from levelwind.streaming.spark.batches.progress import Progress
 from levelwind.streaming.spark.processors import GroupProcessor, TopicProcessor
 from levelwind.streaming.spark.schemas import KAFKA_COLUMNS, PACKED, ROWS, SINK, KafkaColumns
+from levelwind.streaming.spark.settings import SEVERAL_TASKS
 from levelwind.streaming.spark.store.batch_offsets import OFFSETS, OffsetsFiles
 from levelwind.streaming.spark.store.hadoop_files import open_files
 from levelwind.streaming.spark.store.offsets_server import OffsetsServer
@@ -47,6 +48,8 @@ if TYPE_CHECKING:
     from levelwind.streaming.spark.store.batch_offsets import OffsetsLog
     from levelwind.streaming.spark.store.checkpoint_files import CheckpointFiles
 
+BUSY = 500
+"""Commits a second for which a second core shortens the batches by more than it costs."""
 MAX_DECODED_RECORDS = 100_000
 MAX_DECODED_BYTES = 256 * 2**20
 """Limits of what is decoded together: commits of one topic are then one row for its operator."""
@@ -169,7 +172,10 @@ def by_group(rows: DataFrame, rule: SkewRule, topics: Topics, outputs: OutputTop
 
 
 def source(
-    spark: SparkSession, settings: PipelineSettings, partitions: Mapping[str, int]
+    spark: SparkSession,
+    settings: PipelineSettings,
+    partitions: Mapping[str, int],
+    parallelism: int,
 ) -> DataFrame:
     """Read all partitions of some topics from their beginning, replays from now on.
 
@@ -183,6 +189,7 @@ def source(
         spark: a session with the Kafka connector.
         settings: settings of the pipeline.
         partitions: numbers of partitions, by topic.
+        parallelism: number of tasks that read.
     """
     assigned = {topic: list(range(count)) for topic, count in partitions.items()}
     starting_offsets = {
@@ -203,7 +210,7 @@ def source(
         .option("maxOffsetsPerTrigger", settings.max_offsets_per_trigger)
         .load()
         .selectExpr(*KAFKA_COLUMNS)
-        .coalesce(settings.parallelism)
+        .coalesce(parallelism)
     )
 
 
@@ -253,6 +260,17 @@ def _offsets_log(
         ) from error
 
 
+def _known_parallelism(
+    spark: SparkSession, settings: PipelineSettings, files: CheckpointFiles
+) -> int:
+    """The number of tasks that does not depend on what is committed; 0: there is none.
+
+    A state that is in several parts stays so, since another number means to build it anew.
+    """
+    in_parts = session.is_everywhere(spark) or checkpoint.kept_parallelism(files) == SEVERAL_TASKS
+    return settings.parallelism or (SEVERAL_TASKS if in_parts else 0)
+
+
 def start(
     spark: SparkSession,
     settings: PipelineSettings,
@@ -279,21 +297,25 @@ def start(
     topics = settings.topics
     read = (settings.commits_topic, topics.metadata, topics.assignments, topics.replays)
     written = (topics.lag, topics.triggers, topics.dead_letters)
+    files = files or open_files(spark, settings.checkpoint)
+    parallelism = _known_parallelism(spark, settings, files)
     cluster = cluster_metadata.describe(
         spark,
         settings.bootstrap,
         dict.fromkeys(read, "READ") | dict.fromkeys(written, "WRITE"),
         settings.kafka,
         settings.start_timeout,
+        rated=None if parallelism else settings.commits_topic,
     )
+    # With one task a batch is one stage: nothing is shuffled, and each worker is there once.
+    parallelism = parallelism or (SEVERAL_TASKS if cluster.records_per_second >= BUSY else 1)
     shape = checkpoint.CheckpointShape(
         cluster_id=cluster.cluster_id,
         prefix=settings.prefix,
-        parallelism=settings.parallelism,
+        parallelism=parallelism,
         commits=settings.commits_topic,
     )
     now = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
-    files = files or open_files(spark, settings.checkpoint)
     prepared = checkpoint.prepare(files, shape, now=now, written=written_before)
     if prepared.set_aside is not None and on_set_aside is not None:
         on_set_aside(prepared.set_aside)
@@ -319,10 +341,11 @@ def start(
             for topic in written
         },
     )
+    spark.conf.set(session.STATE_PARTITIONS, parallelism)
     # A bucket for each task: see `messages.buckets`.
-    buckets = settings.parallelism
+    buckets = parallelism
     partitions = {topic: cluster.partitions[topic] for topic in read}
-    rows = pack(source(spark, settings, partitions), topics, buckets)
+    rows = pack(source(spark, settings, partitions, parallelism), topics, buckets)
     lag_rule = LagRule(
         end_kind=settings.end_kind,
         reset=settings.reset_policy,

@@ -25,6 +25,7 @@ from levelwind.streaming.errors import PipelineError
 from levelwind.streaming.spark.jvm import driver_jvm
 from levelwind.streaming.spark.settings import (
     LATE_OPTIMIZATION,
+    SEVERAL_TASKS,
     WORKER_DAEMON,
     is_local,
     is_submitted,
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
 PYTHON = "spark.pyspark.python"
 """Spark's setting of the interpreter of the Python workers."""
+STATE_PARTITIONS = "spark.sql.shuffle.partitions"
 STATE_STORE_PROVIDER = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 DEFAULT_JVM_OPTIONS = "spark.driver.defaultJavaOptions"
 EXTRA_JVM_OPTIONS = "spark.driver.extraJavaOptions"
@@ -105,7 +107,7 @@ def options(jars: Sequence[Path], parallelism: int, *, shows_ui: bool = False) -
         "spark.sql.streaming.checkpointFileManagerClass": CHECKPOINT_FILE_MANAGER,
     }
     hidden = {} if shows_ui else NOTHING_SHOWN
-    return common_options(parallelism) | worker_sockets() | own | hidden
+    return common_options() | worker_sockets() | own | hidden
 
 
 def worker_sockets() -> dict[str, str]:
@@ -124,19 +126,18 @@ def checkpoint_options(directory: Path | str) -> dict[str, str]:
     return {}
 
 
-def cluster_options(jars: Sequence[Path], parallelism: int) -> dict[str, str]:
+def cluster_options(jars: Sequence[Path]) -> dict[str, str]:
     """Settings for a pipeline on a cluster, which gets the jars from the driver."""
     shipped = {"spark.jars": ",".join(map(str, jars))} if jars else {}
-    return common_options(parallelism) | WORKER_SOCKETS | shipped
+    return common_options() | WORKER_SOCKETS | shipped
 
 
-def common_options(parallelism: int) -> dict[str, str]:
+def common_options() -> dict[str, str]:
     """Settings for the pipeline wherever it runs, under Spark's names."""
     return {
         "spark.app.name": "levelwind",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
-        "spark.sql.shuffle.partitions": str(parallelism),
         # With a limit in bytes Spark computes the size of a batch after each record, a quarter of
         # the time of handing records to Python. Instead: so few records that they fit in memory
         # even if each is as large as a broker allows.
@@ -186,7 +187,7 @@ def default_jvm_options(settings: Mapping[str, str]) -> tuple[str, ...]:
 def create(
     jars: Sequence[Path],
     *,
-    parallelism: int = 2,
+    parallelism: int = SEVERAL_TASKS,
     spark: Mapping[str, str] | None = None,
     log_level: str = "ERROR",
     jvm_options: Sequence[str] = (),
@@ -198,14 +199,14 @@ def create(
     Args:
         jars: the Kafka connector and what it needs, as deploy resolves them; a cluster gets them
             from this process.
-        parallelism: number of concurrent tasks, and of partitions of the state.
+        parallelism: the most tasks of a local session that work at the same time.
         spark: settings of Spark's that override those of this module.
         log_level: level of Spark's own log, on standard error.
         jvm_options: options of the JVM of a local session; those of `spark` win.
     """
     chosen = dict(spark or {})
     if is_submitted():
-        settings = common_options(parallelism) | WORKER_SOCKETS
+        settings = common_options() | WORKER_SOCKETS
         settings = {
             name: settings[name] for name in settings.keys() - submitted_settings()
         } | chosen
@@ -218,7 +219,7 @@ def create(
         settings.setdefault(DEFAULT_JVM_OPTIONS, own_options)
         driver_jvm.start(settings)
     else:
-        settings = cluster_options(jars, parallelism) | chosen
+        settings = cluster_options(jars) | chosen
         if PYTHON in settings:  # its place in spark-submit's environment
             os.environ["PYSPARK_PYTHON"] = settings[PYTHON]
     builder = SparkSession.builder

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 WORKER_DAEMON = "levelwind.streaming.spark.workers.forking_daemon"
 """The module that Spark's Python workers are forked by; not imported here, since it preloads."""
 
+SEVERAL_TASKS = 2
+"""Tasks a stage where the setting leaves it open and one does not do."""
+
 LATE_OPTIMIZATION = (
     "-XX:Tier4InvocationThreshold=50000",
     "-XX:Tier4MinInvocationThreshold=6000",
@@ -63,8 +66,9 @@ class PipelineSettings:
     max_offsets_per_trigger: int = 250_000
     start_timeout: int = 30_000
     """Time after which the start fails if the cluster does not answer or lacks a topic."""
-    parallelism: int = 2
-    """Tasks a stage, and partitions of the state: part of the checkpoint's shape."""
+    parallelism: int = 0
+    """Tasks a stage, and partitions of the state: part of the checkpoint's shape. 0: one while
+    little is committed, else `SEVERAL_TASKS`; see `query.start`."""
     driver_port: int = 0
     """Port at which the driver tells executors the end offsets of their batch; 0: a free one."""
     kafka: Mapping[str, str] = field(default_factory=dict)

@@ -43,7 +43,7 @@ from levelwind.deploy.jars import classpath
 from levelwind.streaming.spark import query as spark_query
 from levelwind.streaming.spark import session
 from levelwind.streaming.spark.batches.progress import Progress, QueryNews, Terminated
-from levelwind.streaming.spark.settings import PipelineSettings
+from levelwind.streaming.spark.settings import SEVERAL_TASKS, PipelineSettings
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
@@ -195,6 +195,7 @@ def main() -> None:
     parser.add_argument(
         "--calm", type=int, help="longest milliseconds; no more than the shortest: always those"
     )
+    parser.add_argument("--parallelism", type=int, help="tasks; by default as a user has it")
     parser.add_argument(
         "--spark", action="append", default=[], metavar="NAME=VALUE", help="a setting of Spark"
     )
@@ -272,11 +273,13 @@ def benchmark_of(options: argparse.Namespace) -> Iterator["PipelineBenchmark"]:
                 "max_offsets_per_trigger": options.max_offsets,
                 "trigger_interval": options.interval,
                 "calm_interval": options.calm,
+                "parallelism": options.parallelism,
             }
             settings = {name: value for name, value in given.items() if value is not None}
             jars = classpath("spark")
             spark = session.create(
                 jars,
+                parallelism=options.parallelism or SEVERAL_TASKS,
                 spark=dict(pair.split("=", 1) for pair in options.spark),
                 jvm_options=class_data_options(jars),
             )
@@ -394,7 +397,8 @@ class PipelineBenchmark:
         return [Reading(count, seconds)]
 
     def read_by_spark(self, _load: Load) -> list[Reading]:
-        stream = spark_query.source(self.spark, self.settings, {OFFSETS_TOPIC: OFFSETS_PARTITIONS})
+        partitions = {OFFSETS_TOPIC: OFFSETS_PARTITIONS}
+        stream = spark_query.source(self.spark, self.settings, partitions, SEVERAL_TASKS)
         with tempfile.TemporaryDirectory() as directory:
             query = (
                 stream.writeStream.format("noop")

@@ -146,7 +146,7 @@ def test_a_cluster_without_an_address_is_refused():
 
 def test_the_checkpoint_is_a_directory_of_the_state_or_a_uri_of_any_file_system(tmp_path):
     here = Settings(state_dir=tmp_path).pipeline_settings(())
-    assert (here.checkpoint, here.parallelism) == (tmp_path / "checkpoint", 2)
+    assert (here.checkpoint, here.parallelism) == (tmp_path / "checkpoint", 0)
     section = PipelineSection(checkpoint="hdfs://host/levelwind", parallelism=8, driver_port=7080)
     elsewhere = Settings(state_dir=tmp_path, pipeline=section).pipeline_settings(())
     assert elsewhere.checkpoint == "hdfs://host/levelwind"

@@ -52,6 +52,20 @@ def test_a_checkpoint_of_the_same_shape_is_continued(tmp_path: Path) -> None:
     assert (query / "offsets" / "1").exists()
 
 
+def test_the_parallelism_of_a_checkpoint_is_that_of_its_marker(tmp_path: Path) -> None:
+    files = LocalFiles(tmp_path)
+    assert checkpoint.kept_parallelism(files) is None
+    prepare(files, replace(SHAPE, parallelism=3), now="t0")
+    assert checkpoint.kept_parallelism(files) == 3
+    marker = json.loads((tmp_path / "shape.json").read_text())
+    del marker["parallelism"]  # as older releases wrote it
+    (tmp_path / "shape.json").write_text(json.dumps(marker))
+    assert checkpoint.kept_parallelism(files) == 2
+    for damaged in ("{", "[]", '{"parallelism": "many"}'):
+        (tmp_path / "shape.json").write_text(damaged)
+        assert checkpoint.kept_parallelism(files) is None
+
+
 @pytest.mark.parametrize(
     ("change", "word"),
     [

@@ -48,6 +48,7 @@ def running(
         checkpoint=tmp_path_factory.mktemp("checkpoint"),
         prefix=lw.prefix,
         skew_duration=1000,
+        parallelism=2,
     )
     running = RunningQuery(spark, settings)
     yield running

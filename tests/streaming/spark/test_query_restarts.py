@@ -117,6 +117,40 @@ def test_a_dead_letter_that_an_upgrade_can_read_counts_once_an_operator_retries_
     new.query.stop()
 
 
+def test_much_committed_is_the_work_of_two_tasks_and_stays_so(
+    spark: SparkSession, lone: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic, group = "busy", "writers"
+    lw = Installation(bootstrap=lone.bootstrap, prefix="busy-lw.", replication=1)
+    lw.create(topic)
+    lw.fill(topic, [10])
+    lw.observe(topic)
+    settings = PipelineSettings(
+        bootstrap=lw.bootstrap, checkpoint=tmp_path, prefix=lw.prefix, trigger_interval=0
+    )
+    committed = 0
+
+    def parallelism(busy: float) -> int:
+        """The tasks of a query whose lag is right, where so many commits a second are much."""
+        nonlocal committed
+        committed += 1
+        monkeypatch.setattr(pipeline, "BUSY", busy)
+        running = RunningQuery(spark, settings)
+        lw.commit(group, topic, {0: committed})
+        lw.sample(topic)
+        wait_until("lag", lambda: lw.lag_of(group, topic).get("committed") == [committed])
+        running.query.stop()
+        reasons = [checkpoint.reason for checkpoint in running.set_aside]
+        assert reasons == (["its parallelism is 1, not 2"] if committed == 3 else [])
+        return json.loads((tmp_path / "shape.json").read_text())["parallelism"]
+
+    # A broker of tests has some commits a minute.
+    assert parallelism(busy=500) == 1
+    assert parallelism(busy=500) == 1
+    assert parallelism(busy=0.01) == 2
+    assert parallelism(busy=500) == 2
+
+
 def test_garbage_in_the_offsets_topic_is_kept_and_counted_and_a_restart_reads_no_more(
     spark: SparkSession, lone: Cluster, tmp_path: Path
 ) -> None:
@@ -126,7 +160,11 @@ def test_garbage_in_the_offsets_topic_is_kept_and_counted_and_a_restart_reads_no
     lw.fill(topic, [10])
     lw.commit(group, topic, {0: 4})
     settings = PipelineSettings(
-        bootstrap=lw.bootstrap, checkpoint=tmp_path, prefix=lw.prefix, trigger_interval=0
+        bootstrap=lw.bootstrap,
+        checkpoint=tmp_path,
+        prefix=lw.prefix,
+        trigger_interval=0,
+        parallelism=2,
     )
     running = RunningQuery(spark, settings)
     lw.garbage(OFFSETS, b"\x00\x01garbage", b"zz")
@@ -181,6 +219,7 @@ class Unbroken:
             skew_duration=5000,
             max_offsets_per_trigger=40,
             trigger_interval=0,
+            parallelism=2,
         )
 
     def outcome_of(self, lw: Installation) -> str:

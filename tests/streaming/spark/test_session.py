@@ -11,7 +11,7 @@ JARS = (Path("/jars/a.jar"), Path("/jars/b.jar"))
 
 
 def test_nothing_that_follows_from_one_machine_is_set_on_a_cluster() -> None:
-    local, cluster = session.options(JARS, 4), session.cluster_options(JARS, 4)
+    local, cluster = session.options(JARS, 4), session.cluster_options(JARS)
     own = {"spark.jars", "spark.python.unix.domain.socket.dir"}
     assert {name: local[name] for name in cluster if name in local} == {
         name: value for name, value in cluster.items() if name not in own
@@ -29,7 +29,7 @@ def test_nothing_that_follows_from_one_machine_is_set_on_a_cluster() -> None:
     }
     assert not [value for value in cluster.values() if "127.0.0.1" in value]
     assert cluster["spark.jars"] == "/jars/a.jar,/jars/b.jar"
-    assert "spark.jars" not in session.cluster_options((), 4)
+    assert "spark.jars" not in session.cluster_options(())
 
 
 def test_who_shows_sparks_interface_sees_what_spark_shows() -> None:
