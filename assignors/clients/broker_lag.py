@@ -2,7 +2,8 @@
 
 A source for `LagAssignor` and its kin, whichever client the group's members use. Requests go out
 when the leader plans: committed offsets, then ends, and beginnings where a partition has no commit.
-lag = end - committed, at least 0, as in KAFKA-5337.
+lag = end - committed, at least 0, as in KAFKA-5337. A partition whose offsets cannot be had, as one
+without a leader, has none; the group is planned by the lag of the others.
 
 A consumer asks, though it joins no group: an admin request for a group's offsets may end the whole
 process when the group's coordinator goes away meanwhile (librdkafka's issue 4605), and plans are
@@ -11,12 +12,14 @@ made just then.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import logging
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from confluent_kafka import (
     OFFSET_BEGINNING,
     OFFSET_END,
     Consumer,
+    KafkaError,
     KafkaException,
     TopicPartition,
 )
@@ -27,6 +30,10 @@ from levelwind.assignors.clients.idle_connections import with_idle_connections
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
+_log = logging.getLogger("levelwind.clients.classic")
+
+PartitionKey: TypeAlias = tuple[str, int]
+"""Topic and number of a partition."""
 TIMEOUT_SECONDS = 5.0
 AT_END = ("latest", "largest", "end")
 """Words of clients for a reset policy by which a new reader has nothing behind."""
@@ -72,12 +79,13 @@ class BrokerLag:
         self._from_begin = auto_offset_reset in AT_BEGIN
         self._timeout = timeout
         self._consumer: Consumer | None = None
+        self._named: frozenset[PartitionKey] = frozenset()
 
     def __call__(self, topics: Collection[str]) -> dict[str, list[int]]:
         """Ask for the records behind of each partition of some topics; unknown topics are left out.
 
         Raises:
-            LagUnavailableError: the brokers did not answer in time, or refused.
+            LagUnavailableError: the brokers did not answer in time, or refused every partition.
         """
         if not topics:
             return {}
@@ -98,28 +106,62 @@ class BrokerLag:
         ]
         if not partitions:
             return {}
-        committed = _offsets(consumer.committed(partitions, timeout=self._timeout))
-        ends = self._ends(consumer, partitions, OFFSET_END)
-        starts: dict[tuple[str, int], int] = {}
+        committed: dict[PartitionKey, int] = {}
+        ends: dict[PartitionKey, int] = {}
+        starts: dict[PartitionKey, int] = {}
+        refusals: dict[PartitionKey, KafkaError] = {}
+        _sort(consumer.committed(partitions, timeout=self._timeout), committed, refusals)
+        _sort(self._log_offsets(consumer, partitions, OFFSET_END), ends, refusals)
         if self._from_begin:
-            fresh = [p for p in partitions if committed[p.topic, p.partition] < 0]
-            starts = self._ends(consumer, fresh, OFFSET_BEGINNING) if fresh else {}
+            fresh = [p for p in partitions if committed.get((p.topic, p.partition), 0) < 0]
+            if fresh:
+                _sort(self._log_offsets(consumer, fresh, OFFSET_BEGINNING), starts, refusals)
+        self._name(refusals, len(partitions))
         lag: dict[str, list[int]] = {}
-        for key, end in ends.items():
-            since = committed[key] if committed[key] >= 0 else starts.get(key, end)
-            lag.setdefault(key[0], []).append(max(end - since, 0))
+        for partition in partitions:
+            key = partition.topic, partition.partition
+            behind = 0
+            if key not in refusals:
+                since = committed[key] if committed[key] >= 0 else starts.get(key, ends[key])
+                behind = max(ends[key] - since, 0)
+            lag.setdefault(partition.topic, []).append(behind)
         return lag
 
-    def _ends(
+    def _log_offsets(
         self, consumer: Consumer, partitions: Collection[TopicPartition], which: int
-    ) -> dict[tuple[str, int], int]:
+    ) -> list[TopicPartition]:
         """One end of each log; the protocol asks for it by a timestamp that is none."""
         asked = [TopicPartition(one.topic, one.partition, which) for one in partitions]
-        return _offsets(consumer.offsets_for_times(asked, timeout=self._timeout))
+        answered: list[TopicPartition] = consumer.offsets_for_times(asked, timeout=self._timeout)
+        return answered
+
+    def _name(self, refusals: Mapping[PartitionKey, KafkaError], asked: int) -> None:
+        """Log the partitions of unknown lag, once while they are the same.
+
+        Raises:
+            KafkaException: there is no other one.
+        """
+        if len(refusals) == asked:
+            raise KafkaException(next(iter(refusals.values())))
+        if refusals.keys() - self._named:
+            topic, number = next(iter(refusals))
+            _log.warning(
+                "group %s: the lag of %d of %d partitions is not known and counts as 0, first of "
+                "%s-%d: %s",
+                *(self._group, len(refusals), asked, topic, number),
+                refusals[topic, number].str(),
+            )
+        self._named = frozenset(refusals)
 
 
-def _offsets(answered: Collection[TopicPartition]) -> dict[tuple[str, int], int]:
+def _sort(
+    answered: Collection[TopicPartition],
+    offsets: dict[PartitionKey, int],
+    refusals: dict[PartitionKey, KafkaError],
+) -> None:
+    """Sort answers into offsets and errors."""
     for one in answered:
-        if one.error is not None:
-            raise KafkaException(one.error)
-    return {(one.topic, one.partition): one.offset for one in answered}
+        if one.error is None:
+            offsets[one.topic, one.partition] = one.offset
+        else:
+            refusals[one.topic, one.partition] = one.error
