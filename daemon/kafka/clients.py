@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import logging
 import sys
+import time
 from collections import deque
 from itertools import islice
 from types import SimpleNamespace
@@ -20,12 +21,15 @@ from confluent_kafka.admin import AdminClient
 
 from levelwind.assignors.clients.idle_connections import with_idle_connections
 from levelwind.daemon.errors import ClusterUnavailableError, ConfigurationError
+from levelwind.daemon.telemetry.logger import Logger
 from levelwind.daemon.telemetry.throttle import Throttle
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from confluent_kafka import TopicPartition
+    from confluent_kafka import ThrottleEvent, TopicPartition
+
+log = Logger()
 
 Client = TypeVar("Client")
 
@@ -63,9 +67,29 @@ class LibraryLogThrottle(logging.Filter):
 LIBRARY_LOG = logging.getLogger("librdkafka")
 LIBRARY_LOG.addFilter(LibraryLogThrottle())
 
+THROTTLED_SECONDS = 600.0
+"""Time after which a broker is named again that delays the daemon's requests by a client quota."""
+_throttled: Throttle[int] = Throttle(interval=THROTTLED_SECONDS)
+
+
+def log_throttled(event: ThrottleEvent) -> None:
+    """Say that a broker delays its answers to the daemon, since a client quota is used up."""
+    if event.throttle_time <= 0:  # as librdkafka says when a delay has ended
+        return
+    suppressed = _throttled.allows(event.broker_id, time.monotonic())
+    if suppressed is not None:
+        log.warning(
+            "kafka.throttled",
+            broker=event.broker_id,
+            seconds=round(event.throttle_time, 3),
+            suppressed=suppressed,
+        )
+
+
 PREFERRED: Mapping[str, Any] = {
     "client.id": "levelwind",
     "log.connection.close": False,  # they end all the time
+    "throttle_cb": log_throttled,
 }
 
 AUTHORIZATION_ERRORS = frozenset(

@@ -986,6 +986,14 @@ VOCABULARY: tuple[EventSpec, ...] = (
         "A fault of the leader proxy itself; it leaves the group, which goes on by its own "
         "assignor.",
     ),
+    # Kafka's clients.
+    _event(
+        "kafka.throttled",
+        "warning",
+        "broker seconds suppressed",
+        "A broker delays its answers to the daemon by `seconds`, since a client quota is used up; "
+        "said every ten minutes at most. Give the daemon's user a larger quota, or none.",
+    ),
     # Libraries.
     _event(
         "library.log",

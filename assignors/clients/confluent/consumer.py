@@ -175,9 +175,8 @@ class ManagedConsumer(PartitionCalls):
         self._commits = CommitTracker(
             self._settings, timers=timers, follower=self._follower, transactions=transactions
         )
-        self._consumer: Any = Consumer(
-            {**self._settings.consumer, "on_commit": self._commits.on_answer}
-        )
+        reporting = self._settings.with_throttle_callback(self._follower.obstacles.throttled)
+        self._consumer: Any = Consumer({**reporting.consumer, "on_commit": self._commits.on_answer})
         self._commits.consumer = self._consumer
         callbacks = {"assign": on_assign, "revoke": on_revoke, "lost": on_lost}
         self._owned = OwnedPartitions(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from uuid import uuid4
 
@@ -97,6 +97,25 @@ class ClientSettings:
     """Whether a partition without a commit starts at its end."""
     on_commit: Callable[..., object] | None
     """The user's callback for the outcome of commits."""
+
+    def with_throttle_callback(self, callback: Callable[[Any], None]) -> ClientSettings:
+        """Return settings whose clients report the delays of client quotas.
+
+        The consumer's are the application's first, where it has a callback of its own.
+        """
+        own: Callable[[Any], object] | None = self.consumer.get("throttle_cb")
+
+        def report(event: Any) -> None:
+            callback(event)
+            if own is not None:
+                own(event)
+
+        return replace(
+            self,
+            consumer={**self.consumer, "throttle_cb": report},
+            reader={**self.reader, "throttle_cb": callback},
+            producer={**self.producer, "throttle_cb": callback},
+        )
 
 
 def member_profile(

@@ -42,6 +42,8 @@ from levelwind.assignors.protocol.records.reassembly import Reassembly, names_re
 from levelwind.assignors.protocol.topics import Topics
 
 if TYPE_CHECKING:
+    from confluent_kafka import ThrottleEvent
+
     from levelwind.assignors.clients.confluent.committing.transactions import TransactionalCommits
     from levelwind.assignors.clients.confluent.settings import ClientSettings
     from levelwind.assignors.handover.lease import Lease
@@ -82,7 +84,7 @@ class AssignmentFollower(Thread):
         self.poll_watch = PollWatch(settings.max_poll_interval)
         self._mailbox: SimpleQueue[Any] = SimpleQueue()
         self._machine = member
-        self._settings = settings
+        self._settings = settings = settings.with_throttle_callback(self._on_throttled)
         self._topics = Topics(prefix)
         self._transactions = transactions
         self._rejoin: ev.LoseFinished | None = None
@@ -311,6 +313,10 @@ class AssignmentFollower(Thread):
         for held in due:
             if held.incarnation == self._machine.incarnation:
                 self._handle(held.event)
+
+    def _on_throttled(self, event: ThrottleEvent) -> None:
+        # The clients are made before the obstacles, which ask by one of them.
+        self.obstacles.throttled(event)
 
     def _check_poll_interval(self) -> None:
         if self.poll_watch.overdue and not self.lost.is_set() and not self._closing.is_set():

@@ -21,10 +21,14 @@ from levelwind.assignors.clients.confluent.rights import RIGHT_HINT, missing_rig
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from confluent_kafka import ThrottleEvent
+
     from levelwind.assignors.protocol.topics import Topics
 
 REMINDER_SECONDS = 15.0
 """Longest time between two log lines about the same wait."""
+THROTTLED_SECONDS = 600.0
+"""Shortest time between two log lines about client quotas: a quota may be there to be used up."""
 QUESTION_SECONDS = 5.0
 """Time-out of each question for a group's members."""
 
@@ -49,7 +53,18 @@ class Obstacles:
         interval = min(REMINDER_SECONDS, 5 * heartbeat)
         self._reminders = Reminders(identity, interval, first_after=interval)
         self._failures = Reminders(identity, interval, first_after=0.0)
+        self._throttles = Reminders(identity, THROTTLED_SECONDS, first_after=0.0)
         self._asked_at = float("-inf")
+
+    def throttled(self, event: ThrottleEvent) -> None:
+        """Log that a broker delays its answers, since a client quota is used up."""
+        if event.throttle_time > 0:  # else a delay has ended
+            self._throttles.log(
+                logging.WARNING,
+                "member.throttled",
+                broker=event.broker_id,
+                seconds=round(event.throttle_time, 3),
+            )
 
     def waits(self, event: str, **fields: object) -> None:
         """Log a wait that has lasted for a while."""

@@ -111,6 +111,7 @@ def test_the_log_events_are_those_that_operators_may_alert_on():
         "member.revoked",
         "member.revoking",
         "member.stray_subscriber",
+        "member.throttled",
         "member.waiting_for_broker",
         "member.waiting_for_planner",
         "member.waiting_for_subscribers",
