@@ -68,7 +68,7 @@ def ensure_topics(
         )
     if missing:
         names = [spec.name for spec in missing]
-        cluster = _await_leaders(client, client_config, names, settings.timeout)
+        cluster = _await_leaders(client_config, names, settings.timeout)
         _await_propagation(client_config, cluster, names, log)
     existing = tuple(spec for spec in specs if spec not in created)
     for found in _describe(client, cluster, existing, settings.timeout, log):
@@ -243,11 +243,12 @@ def _describe(
     return found
 
 
-def _await_leaders(
-    client: AdminClient, client_config: Mapping[str, Any], names: Sequence[str], timeout: float
-) -> Any:
+def _await_leaders(client_config: Mapping[str, Any], names: Sequence[str], timeout: float) -> Any:
+    """Wait until the broker that a client asks first knows the leaders; return what it says."""
     for attempt in _retrying(timeout):
         with attempt:
+            # A client that has had an answer may ask any broker that it knows now.
+            client = clients.admin(client_config)
             cluster = clients.list_topics(client, client_config, timeout)
             for name in names:
                 topic = cluster.topics.get(name)
@@ -264,6 +265,6 @@ def _await_propagation(
         host = f"[{broker.host}]" if ":" in broker.host else broker.host
         config = {**client_config, "bootstrap.servers": f"{host}:{broker.port}"}
         try:
-            _await_leaders(clients.admin(config), config, names, PROPAGATION_TIMEOUT_SECONDS)
+            _await_leaders(config, names, PROPAGATION_TIMEOUT_SECONDS)
         except ClusterUnavailableError as error:
             log.warning("topics.not_propagated", broker=broker.id, error=str(error))

@@ -11,6 +11,7 @@ from levelwind.assignors.protocol.topics import Topics
 from levelwind.daemon.kafka.topic_setup import ensure_topics
 from levelwind.daemon.kafka.topic_specs import TopicSettings
 from levelwind.deploy.cluster import Cluster
+from levelwind_testing.kafka.each_broker import await_topic, each_broker
 from levelwind_testing.waiting import wait_until
 
 AUTHORIZER = {
@@ -88,29 +89,22 @@ def topics(client_config, fresh, log):
 def kafka(client_config):
     """Creates and deletes topics."""
     admin = AdminClient(client_config)
-    # Brokers learn of a topic one after the other: each has a client that knows no other at first.
-    each = [
-        AdminClient({**client_config, "bootstrap.servers": address})
-        for address in client_config["bootstrap.servers"].split(",")
-    ]
 
     def create(name, partitions=1, replication=1, **config):
         admin.list_topics(timeout=10)
         admin.create_topics([NewTopic(name, partitions, replication, config=config)])[name].result()
-        wait_until(
-            f"leaders of {name} at each broker",
-            lambda: all(leaders(client, name) == partitions for client in each),
-        )
-
-    def leaders(client, name):
-        topic = client.list_topics(timeout=10).topics.get(name)
-        return topic and sum(p.leader >= 0 for p in topic.partitions.values())
+        await_topic(client_config, name)
 
     def delete(name):
         admin.delete_topics([name])[name].result()
         wait_until(
             f"end of {name} at each broker",
-            lambda: not any(name in client.list_topics(timeout=10).topics for client in each),
+            lambda: (
+                not any(
+                    name in client.list_topics(timeout=10).topics
+                    for client in each_broker(client_config)
+                )
+            ),
         )
 
     return SimpleNamespace(admin=admin, create=create, delete=delete)

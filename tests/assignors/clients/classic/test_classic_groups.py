@@ -20,6 +20,7 @@ from levelwind_testing.kafka.classic_members import (
     KafkaPythonMember,
     again_where_a_member_stalled,
 )
+from levelwind_testing.kafka.each_broker import await_topic
 from levelwind_testing.waiting import wait_until
 
 pytest.importorskip("kafka", reason="an extra that is not installed")
@@ -48,15 +49,7 @@ def make_topic(cluster, fresh):
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
         asked = admin.create_topics([NewTopic(topic, len(replicas), replica_assignment=replicas)])
         asked[topic].result(30)
-        wait_until(
-            "leaders",
-            lambda: all(
-                partition.leader >= 0
-                for partition in admin.list_topics(topic, timeout=10)
-                .topics[topic]
-                .partitions.values()
-            ),
-        )
+        await_topic({"bootstrap.servers": cluster.bootstrap}, topic)
         return topic
 
     return make

@@ -28,9 +28,9 @@ from levelwind.assignors.protocol.records import (
 from levelwind.assignors.protocol.records.cutting import cut
 from levelwind.assignors.protocol.topics import Topics, partition_for
 from levelwind.clients.confluent import ManagedConsumer
+from levelwind_testing.kafka.each_broker import await_topic
 from levelwind_testing.kafka.jumping_clock import JumpingClock
 from levelwind_testing.kafka.managed_consumers import initialise
-from levelwind_testing.waiting import wait_until
 
 TIMERS = Timers().scaled(0.25)
 PLANNER_REPEAT_SECONDS = 5.0
@@ -49,17 +49,8 @@ def _make_topics(bootstrap, sizes, config):
         [NewTopic(n, s, replication, config=config) for n, s in sizes.items()]
     ).values():
         result.result(30)
-    # A broker answers a create before all of them know the leaders.
-    wait_until(
-        f"leaders of {', '.join(sizes)}",
-        lambda: (
-            not any(
-                p.leader < 0 or t.error
-                for t in (admin.list_topics(n, timeout=10).topics[n] for n in sizes)
-                for p in t.partitions.values()
-            )
-        ),
-    )
+    for name in sizes:
+        await_topic({"bootstrap.servers": bootstrap}, name)
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from functools import partial
 from confluent_kafka import ElectionType, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from levelwind_testing.kafka.each_broker import each_broker
 from levelwind_testing.waiting import wait_until
 
 ALTER_PARTITION_REASSIGNMENTS = 45
@@ -28,8 +29,13 @@ def reassign(bootstrap: str, topic: str, placement: Mapping[int, Sequence[int]])
         with connection.makefile("rb") as answer:
             (length,) = struct.unpack(">i", answer.read(4))
             _check(answer.read(length), topic, len(placement))
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    wait_until(f"{topic} at {placement}", lambda: _placed(admin, topic, placement))
+    wait_until(
+        f"{topic} at {placement} at each broker",
+        lambda: all(
+            _placed(client, topic, placement)
+            for client in each_broker({"bootstrap.servers": bootstrap})
+        ),
+    )
 
 
 def _request(topic: str, placement: Mapping[int, Sequence[int]]) -> bytes:

@@ -13,6 +13,7 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from levelwind_testing.kafka.each_broker import await_topic
 from levelwind_testing.kafka.log_offsets import log_offsets
 from levelwind_testing.processes.daemon_process import DaemonProcess
 from levelwind_testing.processes.followers import Follower, overlaps
@@ -31,10 +32,7 @@ class Loop:
         self.timers, self.settings, self.observed = timers, settings, observed
         client = {"bootstrap.servers": bootstrap, "log_level": 0}
         self.admin = AdminClient(client)
-        self.brokers = [
-            AdminClient({**client, "bootstrap.servers": address})
-            for address in bootstrap.split(",")
-        ]
+        self.client_config = client
         # The one client id that the brokers let write into their internal topics.
         self.producer = Producer({**client, "client.id": "__admin_client"})
         self.journal = []
@@ -48,11 +46,7 @@ class Loop:
     def create(self, topic, replicas):
         new = NewTopic(topic, num_partitions=len(replicas), replica_assignment=replicas)
         self.admin.create_topics([new])[topic].result(30)
-        # Brokers learn of a topic one after the other; a client here may ask any of them next.
-        wait_until(
-            f"{topic} at each broker",
-            lambda: all(topic in broker.list_topics(timeout=10).topics for broker in self.brokers),
-        )
+        await_topic(self.client_config, topic)
 
     def produce(self, topic, partition, count):
         for _ in range(count):
