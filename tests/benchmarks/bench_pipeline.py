@@ -36,6 +36,7 @@ from pyspark.sql import SparkSession
 
 from levelwind.assignors.protocol.records import decode
 from levelwind.assignors.protocol.topics import OFFSETS_TOPIC
+from levelwind.daemon.observer.settings import ObserverSettings
 from levelwind.daemon.pipeline.process import class_data_options
 from levelwind.daemon.wall_clock import now_ms
 from levelwind.deploy.cluster import Cluster
@@ -117,6 +118,8 @@ SCENARIOS = {
     ),
 }
 """Traffic by kind of cluster: an ordinary company's, a large one, bursts, and many small groups."""
+SAMPLE_CPU_SECONDS = 60e-6
+"""What a topic of three partitions costs the observer in a sample: `bench_observer.py`."""
 PACED = "paced"
 """Name of the topic and of the group whose commits are timed."""
 PROBES = 10
@@ -620,10 +623,13 @@ class PipelineBenchmark:
         consumer.close()
 
     def observe(self, over: threading.Event, others: tuple[tuple[str, int], ...]) -> None:
-        """Publish a sample of each topic once a second, as the observer does."""
+        """Publish a sample of each topic as often as the observer does within its share of CPU."""
+        observer = ObserverSettings()
+        cost = len(others) * SAMPLE_CPU_SECONDS
+        pause = max(observer.offsets_interval, cost / observer.max_cpu_share)
         asked = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "observe"})
         logs = [TopicPartition(OFFSETS_TOPIC, number) for number in range(OFFSETS_PARTITIONS)]
-        while not over.wait(1.0):
+        while not over.wait(pause):
             end = self.committed
             cut = tuple(asked.get_watermark_offsets(log)[1] for log in logs)
             self.writer.sample(PACED, PROBES, cut=cut)
