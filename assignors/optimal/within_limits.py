@@ -1,8 +1,9 @@
 """The plan with fewest moves within the limits of load and racks, and the price of its last moves.
 
 Law of `move_cost`: the last few percent of load can cost most of a plan's moves. So a second plan
-is made whose loads may be `PRICED_SHARE` above their limits, again with the fewest moves; only
-members that read one unsplit partition alone have to keep to theirs. It is taken instead if the
+is made whose loads may be `PRICED_SHARE` above their limits, or `MODERATE_SHARE` as far as they
+leave a fifth of the capacity in reserve, again with the fewest moves; only members that read one
+unsplit partition alone have to keep to theirs. It is taken instead if the
 moves that it saves, at `move_cost` seconds each, are worth more than the seconds by which its
 members are above their limits, all together. An ownership within these wider limits is such a plan
 without any move.
@@ -23,9 +24,12 @@ from levelwind.assignors.optimal.search.exact import exact_problem
 from levelwind.assignors.optimal.search.spread_topics import spread_topics
 from levelwind.assignors.optimal.slack_search import SlackChoice
 from levelwind.assignors.problem.columns import Ints
+from levelwind.assignors.problem.drain import TARGET_UTILISATION
 
 PRICED_SHARE = 0.05
 """Share of its limit by which a load may exceed it where moves are not worth their price."""
+MODERATE_SHARE = 0.1
+"""The same for loads within `TARGET_UTILISATION`, at which next to nothing waits."""
 MAX_PRICED_PARTITIONS = 10_000
 """Partitions up to which the second plan is made: members of larger groups have many each, so that
 the last percent cost few moves."""
@@ -59,7 +63,7 @@ def plan_within_limits(choice: SlackChoice, budget: WorkBudget) -> PlanWithin:
     moves, cost = _voluntary_moves(model, level.owner), model.options.move_cost
     if not cost or not moves or len(level.owner) > MAX_PRICED_PARTITIONS:
         return level
-    priced = _fewest_moves(choice, model, budget, share=PRICED_SHARE)
+    priced = _fewest_moves(choice, model, budget, priced=True)
     above = _seconds_above(model, priced.owner, level.limits)
     spared = moves - _voluntary_moves(model, priced.owner)
     if cost * spared <= above:
@@ -75,11 +79,12 @@ def plan_within_limits(choice: SlackChoice, budget: WorkBudget) -> PlanWithin:
 
 
 def _fewest_moves(
-    choice: SlackChoice, model: Model, budget: WorkBudget, *, share: float = 0.0
+    choice: SlackChoice, model: Model, budget: WorkBudget, *, priced: bool = False
 ) -> PlanWithin:
-    """The plan with fewest moves within limits of load that are larger by a share."""
+    """The plan with fewest moves within the limits of load, or the wider ones of priced moves."""
     limits, max_cross_rack_cost = target_limits(model, choice.target, choice.largest_load)
-    limits = limits.widened(share)
+    if priced:
+        limits = priced_limits(limits, model.horizon)
     every_plan = exact_problem(model) if choice.exact else None
     cheapest = every_plan.cheapest(limits) if every_plan else None
     if meets_target(model, model.keepable_owner, limits, max_cross_rack_cost):
@@ -92,6 +97,17 @@ def _fewest_moves(
     if limits.met(drain_time):  # else exchanges could open a way to level further
         owner = spread_topics(model, owner, limits.of_members(drain_time))
     return PlanWithin(owner, limits, cheapest)
+
+
+def priced_limits(limits: LoadLimits, horizon: float) -> LoadLimits:
+    """The wider limits within which a move has a price.
+
+    Args:
+        limits: the limits of the level plan.
+        horizon: seconds of arrivals that the loads count.
+    """
+    moderate = TARGET_UTILISATION * horizon
+    return limits.widened(PRICED_SHARE, moderate=moderate, moderate_share=MODERATE_SHARE)
 
 
 def _voluntary_moves(model: Model, owner: Ints) -> int:

@@ -47,12 +47,21 @@ class LoadLimits:
         """Limits of the ranks of one component, descending."""
         return np.asarray(self.by_rank[np.sort(self.component) == component])
 
-    def widened(self, share: float) -> "LoadLimits":
+    def widened(
+        self, share: float, *, moderate: float = 0.0, moderate_share: float = 0.0
+    ) -> "LoadLimits":
         """Limits that are larger by a share; whoever reads an unsplit partition gets nothing else.
 
         So the limits of such members stay.
+
+        Args:
+            share: how much larger each limit is.
+            moderate: seconds of load that are not much.
+            moderate_share: how much larger a limit is as far as it is no more than that.
         """
-        by_rank = np.where(self.unsplit, self.by_rank, self.by_rank * (1 + share))
+        wide = np.minimum(self.by_rank * (1 + moderate_share), moderate)
+        wide = np.maximum(self.by_rank * (1 + share), wide)
+        by_rank = np.where(self.unsplit, self.by_rank, wide)
         component = np.sort(self.component)
         for number in np.unique(component).tolist():
             ranks = np.flatnonzero(component == number)[::-1]  # a limit is never below the next one

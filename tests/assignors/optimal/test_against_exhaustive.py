@@ -16,6 +16,7 @@ from levelwind.assignors.optimal.model.work_budget import WorkBudget
 from levelwind.assignors.optimal.repair import target_limits
 from levelwind.assignors.optimal.search.class_flow import cross_rack_bound
 from levelwind.assignors.optimal.slack_search import choose_slack
+from levelwind.assignors.optimal.within_limits import priced_limits
 from levelwind.assignors.problem.assignment import Assignment
 from levelwind.assignors.problem.group import Group
 from levelwind.assignors.problem.inputs import Member, Topic
@@ -203,7 +204,7 @@ def check_price(seed):
     if certificate.moves.bound_kind != "every plan was compared":
         return saved
     # And no plan within the wider limits that crosses racks as little moves less.
-    repaired, wide = choice.repair_model, limits.widened(0.05)
+    repaired, wide = choice.repair_model, priced_limits(limits, model.horizon)
     among = every.within(repaired.min_count, repaired.max_count)
     if repaired.slack == 0:
         among = every.most_even()

@@ -77,6 +77,17 @@ def test_widened_limits_stay_for_a_member_that_reads_one_partition_alone():
     assert limits.widened(0.5).by_rank.tolist() == pytest.approx([107.1, 107.1, 107.1])
 
 
+@pytest.mark.parametrize(
+    ("moderate", "wide"),
+    [(60.0, 62.424), (70.0, 70.0), (90.0, 73.44)],
+    ids=["a limit above it", "a limit that reaches it", "a limit far below it"],
+)
+def test_limits_are_widened_further_as_far_as_loads_are_moderate(moderate, wide):
+    limits = load_limits(model_of([30, 31, 30, 30, 30, 29], "abc"), owners("abcabc"), 70.0)
+    widened = limits.widened(0.02, moderate=moderate, moderate_share=0.2)
+    assert widened.by_rank.tolist() == pytest.approx([wide] * 3)
+
+
 @given(random_problem=problems(ProblemShape(topics=4, partitions=8, members=5)))
 @settings(max_examples=examples(60))
 def test_it_costs_nothing_in_counts_and_racks_and_no_load_rises_above_those_before(random_problem):
