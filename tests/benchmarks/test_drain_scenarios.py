@@ -55,11 +55,14 @@ def test_a_burst_of_dear_records_is_on_the_topic_whose_records_are_dear():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [1, 2])
-def test_hot_partitions_that_change_are_followed_almost_as_if_their_rates_were_known(seed):
+def test_hot_partitions_that_change_are_followed_almost_as_if_their_rates_were_known():
     ours, ideal = (
-        replay(CHANGING["S7"], CANDIDATES["levelwind"], seed, load(), true_rates=true_rates)
+        [
+            replay(CHANGING["S7"], CANDIDATES["levelwind"], seed, load(), true_rates=true_rates)
+            for seed in (1, 2, 3)
+        ]
         for true_rates in (False, True)
     )
-    assert ours.mean <= 1.5 * ideal.mean
-    assert ours.most_lag <= 2 * ideal.most_lag
+    # A plan that is better by chance makes the difference of a single seed.
+    assert sum(r.mean for r in ours) <= 1.5 * sum(r.mean for r in ideal)
+    assert sum(r.most_lag for r in ours) <= 2 * sum(r.most_lag for r in ideal)
