@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from levelwind.assignors.protocol import partition_ranges as ranges
 from levelwind.assignors.protocol import transactional_ids
+from levelwind.assignors.protocol.patterns.topic_pattern import pattern_refusal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -344,29 +345,42 @@ class Holding:
         )
 
 
+def refusal_of(record: MemberRecord, timers: Timers) -> str:
+    """Why the planner cannot serve a member that announces this; empty if it can."""
+    return Waits.of(record, timers).refusal(timers) or pattern_refusal(record.pattern)
+
+
 def recover_holding(
-    record: MemberAssignment, waits: Waits, time: PlannerTime, refusal: str
+    record: MemberAssignment, waits: Waits, time: PlannerTime, refusal: str, lost_epoch: int = 0
 ) -> Holding:
     """The holding that a published record describes.
+
+    What is to be given up ends by another acknowledgement than before in two cases. An evicted life
+    applies no record any more, so none of its acknowledgements is an answer. A life that has
+    acknowledged a record which is lost may start what that one granted: it must answer a new one.
 
     Args:
         record: the record.
         waits: the waits for its incarnation.
         time: the time of recovery.
         refusal: why a live member cannot be served now; empty if it can.
+        lost_epoch: the epoch that the incarnation acknowledged if that record is lost, else 0.
     """
+    evicted = record.state == "evicted"
+    granted = ranges.pairs(record.assigned)
     # The record has no epochs of single partitions. Its own epoch is at or above each of them, and
     # an acknowledgement of it proves what acknowledgements of theirs would.
     epoch = record.member_epoch
-    evicted = record.state == "evicted"
-    granted = ranges.pairs(record.assigned)
-    revocation = Revocation(epoch - 1, epoch, time.readable)
+    revoke_epoch = lost_epoch + 1 if lost_epoch else epoch
+    # With equal epochs no acknowledgement can end the revocation.
+    grant_epoch = revoke_epoch if evicted else revoke_epoch - 1
+    revocation = Revocation(grant_epoch, revoke_epoch, time.readable)
     return Holding(
         waits=waits,
         granted=dict.fromkeys(granted, epoch),
         starting=dict.fromkeys(granted, time.readable),
         revoking=dict.fromkeys(ranges.pairs(record.revoking), revocation),
         traits=Traits(record.rack, record.capacity),
-        published=None if evicted else record,
+        published=None if evicted or lost_epoch else record,
         standing=Evicted(time.readable, time.now) if evicted else standing_by(refusal),
     )

@@ -24,12 +24,12 @@ from levelwind.assignors.handover.holding import (
     Revocation,
     Traits,
     Waits,
+    refusal_of,
     standing_by,
 )
 from levelwind.assignors.handover.unpublished import unpublished
 from levelwind.assignors.protocol import partition_ranges as ranges
 from levelwind.assignors.protocol.declared.fields import LAST_EPOCH
-from levelwind.assignors.protocol.patterns.topic_pattern import pattern_refusal
 from levelwind.assignors.protocol.records import MemberAssignment, Tombstone
 
 if TYPE_CHECKING:
@@ -110,10 +110,9 @@ class Ledger:
         incarnation = Incarnation(record.instance, record.incarnation)
         if incarnation in self.holdings:
             return self
-        waits = Waits.of(record, self.timers)
+        standing = standing_by(refusal_of(record, self.timers))
         traits = Traits(record.rack, record.capacity)
-        refused = waits.refusal(self.timers) or pattern_refusal(record.pattern)
-        holding = Holding(waits=waits, standing=standing_by(refused), traits=traits)
+        holding = Holding(waits=Waits.of(record, self.timers), standing=standing, traits=traits)
         epoch = record.acked_epoch if record.acked_epoch <= BELIEVED_EPOCH else 0
         return replace(self._with(incarnation, holding), epoch=max(self.epoch, epoch))
 

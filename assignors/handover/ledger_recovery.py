@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from levelwind.assignors.handover.holding import Holding, Waits, recover_holding
+from levelwind.assignors.handover.holding import Holding, Waits, recover_holding, refusal_of
 from levelwind.assignors.handover.ledger import BELIEVED_EPOCH, Incarnation, Ledger
 from levelwind.assignors.protocol import partition_ranges as ranges
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from levelwind.assignors.handover.planner_time import PlannerTime
     from levelwind.assignors.handover.timers import Timers
@@ -22,11 +22,15 @@ def recover_ledger(
     group: str,
     timers: Timers,
     group_epoch: int,
-    assignments: Iterable[MemberAssignment],
+    assignments: Collection[MemberAssignment],
     members: Iterable[MemberRecord],
     time: PlannerTime,
 ) -> Ledger:
     """Rebuild the ledger from the topics; the target stays that of the previous planner.
+
+    A refused member is judged again, by the timers of this planner; one that was served stays
+    served. The ledger's epoch is at or above each that a member acknowledges, also where that
+    record is lost: an old acknowledgement must not seem to answer a record of this planner.
 
     An incarnation whose own record is missing keeps what it was granted until it is evicted: a lost
     topic must not look like a release. Evictions are published again, since nobody knows when they
@@ -46,25 +50,29 @@ def recover_ledger(
         for record in members
         if record.group == group
     }
-    acked = (record.acked_epoch for record in announced.values())
-    epoch = max((group_epoch, *(epoch for epoch in acked if epoch <= BELIEVED_EPOCH)))
+    own = [record for record in assignments if record.group == group]
+    published = max((group_epoch, *(max(r.member_epoch, r.group_epoch) for r in own)))
+    acked = {
+        incarnation: record.acked_epoch if record.acked_epoch <= BELIEVED_EPOCH else 0
+        for incarnation, record in announced.items()
+    }
     holdings: dict[Incarnation, Holding] = {}
     target: dict[Incarnation, frozenset[TopicPartition]] = {}
     taken: set[TopicPartition] = set()
-    for record in sorted(
-        (record for record in assignments if record.group == group),
-        key=lambda record: record.key[2:],
-    ):
+    for record in sorted(own, key=lambda record: record.key[2:]):
         incarnation = Incarnation(record.instance, record.incarnation)
         member = announced.get(incarnation)
         waits = Waits.of(member, timers) if member else Waits.default(timers)
-        refusal = waits.refusal(timers) if record.state == "refused" else ""
-        holdings[incarnation] = recover_holding(record, waits, time, refusal)
-        epoch = max(epoch, record.member_epoch, record.group_epoch)
+        refusal = refusal_of(member, timers) if member and record.state == "refused" else ""
+        lost_epoch = acked.get(incarnation, 0)
+        holdings[incarnation] = recover_holding(
+            record, waits, time, refusal, lost_epoch if lost_epoch > published else 0
+        )
         if record.state == "active":
             named = ranges.pairs(record.assigned) | ranges.pairs(record.pending)
             target[incarnation] = named - taken
             taken |= target[incarnation]
+    epoch = max((published, *acked.values()))
     ledger = Ledger(group=group, timers=timers, epoch=epoch, holdings=holdings, target=target)
     for announcement in announced.values():
         ledger = ledger.acknowledge(announcement, time)

@@ -226,12 +226,11 @@ def test_the_records_carry_rack_and_capacity(empty):
 
 
 def recovered(ledger, *, members=(), group_epoch=0, now=0.0):
-    records = [h.published for h in ledger.holdings.values()]
     return recover_ledger(
         group="g",
         timers=TIMERS,
         group_epoch=group_epoch,
-        assignments=records,
+        assignments=[holding.published for holding in ledger.holdings.values()],
         members=members,
         time=PlannerTime(now, now, now),
     )
@@ -271,6 +270,44 @@ def test_epochs_continue_above_everything_published_or_acknowledged(moving):
         ).epoch
         == 4
     )
+
+
+def test_a_planner_that_starts_does_not_believe_the_answer_to_a_record_that_is_lost(moving):
+    """The lost record may have granted the partition again, and A be about to start it."""
+    ledger = recovered(moving, members=[announcement(A, 7, P0), announcement(B, 2)])
+    assert ledger.owners()[P1] == A
+    ledger, changes = publish(ledger, 8)
+    assert parts(changes[A]) == [{"t": (0,)}, {}, {"t": (1,)}], "A is to answer again"
+    assert B not in changes
+    assert ledger.acknowledge(announcement(A, 7, P0), NOW).owners()[P1] == A
+    ledger, changes = publish(ledger.acknowledge(announcement(A, 8, P0), NOW), 9)
+    assert parts(changes[B]) == [{"t": (1,)}, {}, {}]
+
+
+def test_no_acknowledgement_ends_what_an_evicted_life_claims_also_after_a_start(empty):
+    """It follows a planner whose records are lost, and whose epochs were higher."""
+    claimed, _ = publish(empty.claim(announcement(A, 400, P0), NOW), 1)
+    ledger = recovered(claimed, members=[announcement(A, 400)], group_epoch=500)
+    assert ledger.owners() == claimed.owners() == {P0: A}
+
+
+def test_a_planner_that_starts_judges_a_refused_member_again(empty):
+    slow = replace(announcement(A, 0), hold_ms=1_000_000)
+    bad = replace(announcement(B, 0), pattern="^(a")
+    refused, _ = publish(empty.join(slow).join(bad), 1)
+    assert [holding.state for holding in refused.holdings.values()] == ["refused"] * 2
+    records = [holding.published for holding in refused.holdings.values()]
+    patient = replace(TIMERS, longest_grant=2_000.0)
+    for timers, states in ((TIMERS, ["refused", "refused"]), (patient, ["active", "refused"])):
+        ledger = recover_ledger(
+            group="g",
+            timers=timers,
+            group_epoch=1,
+            assignments=records,
+            members=[slow, bad],
+            time=NOW,
+        )
+        assert [holding.state for holding in ledger.holdings.values()] == states
 
 
 def test_records_that_contradict_each_other_are_held_by_both(moving):

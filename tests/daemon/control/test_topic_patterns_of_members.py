@@ -105,10 +105,13 @@ def test_a_pattern_that_cannot_be_used_is_refused_and_holds_nobody_up(play, patt
         r for r in reversed(play.log) if isinstance(r, MemberAssignment) and r.instance == "m2"
     )
     assert (assignment.state, assignment.assigned) == ("refused", {})
-    assert {name: share for name, share in shares(play).items() if share} == {
-        "m0": {"orders.placed": "0"},
-        "m1": {"orders.placed": "1"},
-    }
+    served = {"m0": {"orders.placed": "0"}, "m1": {"orders.placed": "1"}}
+    assert {name: share for name, share in shares(play).items() if share} == served
+    play.restart()
+    play.wait(6)
+    assert [fields["instance"] for fields in play.logged("member.refused")] == ["m2", "m2"]
+    assert {incarnation.instance for incarnation in play.state.groups["g"].live} == {"m0", "m1"}
+    assert len(play.plans) == 1
 
 
 def test_internal_topics_and_levelwinds_own_are_read_only_by_name():
