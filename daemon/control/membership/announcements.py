@@ -33,21 +33,18 @@ def announced(
     if incarnation in group.live:
         return _heartbeat(group, incarnation, record, time)
     if incarnation in group.refused:
+        group, events = _acknowledged(group, incarnation, record, time)
         refused = {**group.refused, incarnation: Live(record, time.readable)}
-        return replace(group, refused=refused), []
+        return replace(group, refused=refused), events
     if holding is not None and (holding.evicted or holding.left):
         return _evicted(group, incarnation, record, time)
     if incarnation in group.ledger.ended:
         # Its records were taken back: whatever wrote this is no member any more.
         return replace(group, ledger=group.ledger.end(incarnation)), []
     group, events = (group, []) if holding else records_lost(group, record, time)
-    if holding is None and record.owned:
-        reason = "owns partitions that levelwind did not grant to it"
-        fields = {**group.member_fields(incarnation), "reason": reason}
-        claimed = replace(group, ledger=group.ledger.claim(record, time))
-        return claimed, [*events, LogEvent("member.evicted", fields)]
-    group, joined = _join(group, incarnation, record, time)
-    return group, [*events, *joined]
+    take_in = _claim if holding is None and record.owned else _join
+    group, more = take_in(group, incarnation, record, time)
+    return group, [*events, *more]
 
 
 def repeated(group: ManagedGroup, record: MemberRecord, time: PlannerTime) -> bool:
@@ -102,10 +99,14 @@ def _departed(
 ) -> tuple[ManagedGroup, list[LogEvent]]:
     group = _without_conflict(group, incarnation)
     if incarnation not in group.ledger.holdings:
+        if incarnation in group.ledger.ended:
+            return replace(group, ledger=group.ledger.end(incarnation)), []
+        group, events = records_lost(group, record, time)
+        if record.owned:
+            group, evicted = _claim(group, incarnation, record, time)
+            return group, [*events, *evicted]
         # Nothing was granted to it. It deletes its announcement itself, unless it died before.
-        claims = record.owned and incarnation not in group.ledger.ended
-        ended = group.ledger.claim(record, time) if claims else group.ledger.end(incarnation)
-        return replace(group, ledger=ended), []
+        return replace(group, ledger=group.ledger.end(incarnation)), events
     if not record.owned:
         return group.leave(incarnation, time)
     group = replace(group, ledger=group.ledger.acknowledge(record, time))
@@ -168,19 +169,12 @@ def _heartbeat(
     group: ManagedGroup, incarnation: Incarnation, record: MemberRecord, time: PlannerTime
 ) -> tuple[ManagedGroup, list[LogEvent]]:
     before = group.live[incarnation].record
-    claims = group.ledger.holdings[incarnation].claims(record)
-    ledger = group.ledger.acknowledge(record, time)
+    group, events = _acknowledged(group, incarnation, record, time)
+    ledger = group.ledger
     # An epoch that is not published yet would be proven by the same announcement later.
     proven = record.acked_epoch <= ledger.epoch
     live = Live(record, time.readable, ledger.holdings.get(incarnation) if proven else None)
-    group = replace(group, live={**group.live, incarnation: live}, ledger=ledger)
-    events: list[LogEvent] = []
-    if claims:
-        fields = {
-            **group.member_fields(incarnation),
-            "partitions": ranges.texts(ranges.by_topic(claims)),
-        }
-        events.append(LogEvent("member.claimed", fields))
+    group = replace(group, live={**group.live, incarnation: live})
     if Profile.of(before) != Profile.of(record):
         group = group.changed(Cause.MEMBERSHIP, time.now)
     if record.nack is None or record.nack == before.nack:
@@ -191,6 +185,29 @@ def _heartbeat(
         group, taken_back = group.take_back(incarnation, failed, "the member cannot start it", time)
         events += taken_back
     return group, events
+
+
+def _acknowledged(
+    group: ManagedGroup, incarnation: Incarnation, record: MemberRecord, time: PlannerTime
+) -> tuple[ManagedGroup, list[LogEvent]]:
+    """Take in what a known incarnation uses, and hold for it what no record gives to it."""
+    claims = group.ledger.holdings[incarnation].claims(record)
+    group = replace(group, ledger=group.ledger.acknowledge(record, time))
+    if not claims:
+        return group, []
+    partitions = ranges.texts(ranges.by_topic(claims))
+    fields = {**group.member_fields(incarnation), "partitions": partitions}
+    return group, [LogEvent("member.claimed", fields)]
+
+
+def _claim(
+    group: ManagedGroup, incarnation: Incarnation, record: MemberRecord, time: PlannerTime
+) -> tuple[ManagedGroup, list[LogEvent]]:
+    """Evict an unknown incarnation that uses partitions, and hold them for it until then."""
+    reason = "owns partitions that levelwind did not grant to it"
+    fields = {**group.member_fields(incarnation), "reason": reason}
+    claimed = replace(group, ledger=group.ledger.claim(record, time))
+    return claimed, [LogEvent("member.evicted", fields)]
 
 
 def _evicted(

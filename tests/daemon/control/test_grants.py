@@ -154,3 +154,19 @@ def test_what_two_lives_claim_is_free_only_when_both_have_ended():
     play.kill("y", "i1")
     play.wait(TIMERS.grant + 2)
     assert ranges.texts(newest(play, "m1").assigned) == {"u": "0"}
+
+
+def test_what_a_refused_member_uses_is_granted_to_nobody_else():
+    play = Play()
+    play.start(topic())
+    play.join(member("m0", hold_ms=3_000_000))
+    play.wait(2)
+    play.update("m0", "i1", state="active", owned={"t": (0,)})
+    play.join(member("m1"))
+    play.wait(9)
+    assert play.owned() == {"m0": "0", "m1": "1-3"}
+    record = newest(play, "m0")
+    assert (record.state, record.revoking) == ("refused", {"t": (0,)})
+    play.update("m0", "i1", owned={}, acked_epoch=record.member_epoch)
+    play.wait(9)
+    assert play.owned() == {"m0": "", "m1": "0-3"}

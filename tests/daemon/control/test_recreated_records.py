@@ -1,5 +1,7 @@
 """Transcripts of levelwind's topics that are made anew while the members live on."""
 
+import pytest
+
 from levelwind.assignors.protocol import partition_ranges as ranges
 from levelwind.assignors.protocol.records import MemberAssignment, PlannerRecord
 from levelwind_testing.control.play import TIMERS, Play
@@ -69,6 +71,19 @@ def test_time_in_which_the_daemon_reads_nothing_does_not_end_the_wait_after_lost
     after.interrupted = False
     after.wait(BOUND_SECONDS)
     assert sorted(after.owned().values()) == ["", "0"]
+
+
+@pytest.mark.parametrize("owned", [{}, {"t": (0,)}])
+def test_also_a_farewell_shows_that_the_records_of_a_planner_are_lost(owned):
+    play = Play()
+    play.start(topic())
+    left = member("m0", state="left", planner_epoch=6, acked=3, owned=owned)
+    play.receive("members", left)
+    play.join(member("m1"))
+    play.wait(TIMERS.grant - 3)
+    assert play.owned() == {"m1": ""}
+    play.wait(9)
+    assert play.owned()["m1"]
 
 
 def test_a_start_leads_above_the_epochs_that_members_announce():
