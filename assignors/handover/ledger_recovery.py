@@ -1,15 +1,20 @@
-"""Recovery of a group's ledger from the records of its topics."""
+"""Recovery of a group's ledger from the planner's own records."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from levelwind.assignors.handover.holding import Holding, Waits, recover_holding, refusal_of
-from levelwind.assignors.handover.ledger import BELIEVED_EPOCH, Incarnation, Ledger
+from levelwind.assignors.handover.ledger import (
+    BELIEVED_EPOCH,
+    ENDED_LIVES,
+    Incarnation,
+    Ledger,
+)
 from levelwind.assignors.protocol import partition_ranges as ranges
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Sequence
 
     from levelwind.assignors.handover.planner_time import PlannerTime
     from levelwind.assignors.handover.timers import Timers
@@ -25,12 +30,14 @@ def recover_ledger(
     assignments: Collection[MemberAssignment],
     members: Iterable[MemberRecord],
     time: PlannerTime,
+    ended: Sequence[Incarnation] = (),
 ) -> Ledger:
     """Rebuild the ledger from the topics; the target stays that of the previous planner.
 
-    A refused member is judged again, by the timers of this planner; one that was served stays
-    served. The ledger's epoch is at or above each that a member acknowledges, also where that
-    record is lost: an old acknowledgement must not seem to answer a record of this planner.
+    The announcements are not taken in: of them come the waits, whether a refused member can be
+    served by the timers of this planner (one that was served stays served), and the epochs. The
+    ledger's epoch is at or above each that a member acknowledges, also where that record is lost:
+    an old acknowledgement must not seem to answer a record of this planner.
 
     An incarnation whose own record is missing keeps what it was granted until it is evicted: a lost
     topic must not look like a release. Evictions are published again, since nobody knows when they
@@ -44,6 +51,8 @@ def recover_ledger(
         assignments: The newest assignment of each incarnation.
         members: The newest announcement of each incarnation.
         time: The time of recovery; pending revocations and evictions count from it.
+        ended: Incarnations whose records were taken back, as far as their tombstones are known, the
+            oldest first.
     """
     announced = {
         Incarnation(record.instance, record.incarnation): record
@@ -72,8 +81,11 @@ def recover_ledger(
             named = ranges.pairs(record.assigned) | ranges.pairs(record.pending)
             target[incarnation] = named - taken
             taken |= target[incarnation]
-    epoch = max((published, *acked.values()))
-    ledger = Ledger(group=group, timers=timers, epoch=epoch, holdings=holdings, target=target)
-    for announcement in announced.values():
-        ledger = ledger.acknowledge(announcement, time)
-    return ledger
+    return Ledger(
+        group=group,
+        timers=timers,
+        epoch=max((published, *acked.values())),
+        holdings=holdings,
+        target=target,
+        ended=dict.fromkeys(ended[-ENDED_LIVES:]),
+    )

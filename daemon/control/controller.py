@@ -57,9 +57,8 @@ from levelwind.daemon.control.context import Clock, LogEvent
 from levelwind.daemon.control.group_records import apply, sampled, unreadable
 from levelwind.daemon.control.lever_set import LeverSet
 from levelwind.daemon.control.managed_group import ManagedGroup
-from levelwind.daemon.control.members.existing_partitions import existing_only
 from levelwind.daemon.control.members.members_clock import MembersClocks
-from levelwind.daemon.control.membership.announcements import repeated
+from levelwind.daemon.control.membership.announcements import as_taken_in, repeated
 from levelwind.daemon.control.membership.subscribed_patterns import SubscribedPatterns
 from levelwind.daemon.control.recovery import recover
 from levelwind.daemon.control.schedule.cluster_changes import cluster_changed
@@ -280,8 +279,7 @@ def _take_in(
         return
     time = clocks.time_of(name, clock.now)
     if isinstance(record, MemberRecord):
-        record = state.patterns.resolved(record, state.topics)
-        record = existing_only(record, state.topics, group.granted)
+        record = as_taken_in(record, group, state.topics, state.patterns)
         if repeated(group, record, time):
             return
         state.groups.subscribed(name, record)

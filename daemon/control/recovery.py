@@ -1,7 +1,8 @@
 """Recovery: the state of all groups from the records that a daemon finds when it starts. Pure.
 
-The plan and the target of each group are those of the last planner, also the share of a member that
-is gone for the moment; every liveness timer starts again.
+The planner's own records give each group its plan, its target and its ledger, also the share of a
+member that is gone for the moment. The records of members follow, by the function that takes them
+in live: `membership.resumption` has the law.
 """
 
 from __future__ import annotations
@@ -34,13 +35,14 @@ from levelwind.assignors.protocol.records.reassembly import Reassembly
 from levelwind.assignors.protocol.records.shards import planned_assignments
 from levelwind.daemon.control import plan_record
 from levelwind.daemon.control.context import LogEvent
+from levelwind.daemon.control.group_records import apply
 from levelwind.daemon.control.managed_group import ManagedGroup
-from levelwind.daemon.control.members.existing_partitions import existing_only
 from levelwind.daemon.control.members.live_member import Basis, Profile
-from levelwind.daemon.control.membership.announcements import announced, records_lost
+from levelwind.daemon.control.membership.announcements import as_taken_in, records_lost
+from levelwind.daemon.control.membership.resumption import believed, reported
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from levelwind.assignors.handover.planner_time import PlannerTime
     from levelwind.assignors.handover.timers import Timers
@@ -91,10 +93,6 @@ def recover(
     """
     latest, incomplete = _reassembled(_latest(records))
     topics = {record.topic: record for _, record in latest if isinstance(record, TopicRecord)}
-    latest = [
-        (kind, patterns.resolved(record, topics) if isinstance(record, MemberRecord) else record)
-        for kind, record in latest
-    ]
     deleted = {
         str(record.key[1])
         for _, record in latest
@@ -112,7 +110,7 @@ def recover(
     groups, events = {}, []
     for name, group_records in sorted(_by_group(latest).items()):
         time = clocks.time_of(name, clock.now)
-        group, more = recover_group(name, group_records, timers, topics, time)
+        group, more = recover_group(name, group_records, timers, topics, patterns, time)
         groups[name] = _with_cooldown(group, clock)
         events += more
     return RecoveredState(
@@ -168,23 +166,30 @@ class GroupRecords:
     plan: GroupRecord | None = None
     """The last plan."""
     assignments: list[MemberAssignment] = field(default_factory=list)
-    members: list[MemberRecord] = field(default_factory=list)
-    """Announcements in the order in which they were written: of two incarnations of an instance the
-    later is live."""
+    ended: list[Incarnation] = field(default_factory=list)
+    """Incarnations whose assignment was taken back, as far as its tombstone is known."""
+    members: list[MemberRecord | Tombstone] = field(default_factory=list)
+    """Announcements and their tombstones, in the order in which they were written."""
     shards: dict[Key, int] = field(default_factory=dict)
     """Number of shards that the topics hold of a record, by its key."""
     plan_shards: dict[int, PlanShard] = field(default_factory=dict)
     """Shards of the assignment of a watched group's plan, by number."""
-    departed: set[Incarnation] = field(default_factory=set)
-    """Incarnations whose announcement was deleted by a tombstone: before that they had given up all
-    partitions."""
+
+    @property
+    def announced(self) -> list[MemberRecord]:
+        """The announcements."""
+        return [record for record in self.members if isinstance(record, MemberRecord)]
+
+    @property
+    def ended_alone(self) -> bool:
+        """Whether nothing but tombstones is left of the group."""
+        return not (self.plan or self.assignments or self.shards or self.announced)
 
 
 def _by_group(
     latest: Iterable[tuple[TopicKind, Record | Tombstone]],
 ) -> dict[str, GroupRecords]:
     groups: defaultdict[str, GroupRecords] = defaultdict(GroupRecords)
-    departed: defaultdict[str, set[Incarnation]] = defaultdict(set)
     for kind, record in latest:
         match record:
             case GroupRecord():
@@ -200,13 +205,13 @@ def _by_group(
                 groups[group].plan_shards[number] = record
                 shards = groups[group].shards
                 shards["p", group] = max(shards.get(("p", group), 0), number + 1)
-            case Tombstone(key=(_, group, instance, incarnation)) if kind == "members":
-                departed[str(group)].add(Incarnation(str(instance), str(incarnation)))
+            case Tombstone(key=("m", group, _, _)) if kind == "members":
+                groups[str(group)].members.append(record)
+            case Tombstone(key=("m", group, instance, incarnation)) if kind == "assignments":
+                groups[str(group)].ended.append(Incarnation(str(instance), str(incarnation)))
             case _:
                 pass
-    for name, group_records in groups.items():
-        group_records.departed = departed[name]
-    return groups
+    return {name: records for name, records in groups.items() if not records.ended_alone}
 
 
 def recover_group(
@@ -214,30 +219,26 @@ def recover_group(
     records: GroupRecords,
     timers: Timers,
     topics: Mapping[str, TopicRecord],
+    patterns: SubscribedPatterns,
     time: PlannerTime,
 ) -> tuple[ManagedGroup, list[LogEvent]]:
-    """Return a group as its records describe it, and log events about what the start evicts.
+    """Return a group as its records describe it, and log events about what its members announce.
 
     Args:
         name: the name of the group.
         records: the newest records of the group.
         timers: the timers of the hand-over.
         topics: the layouts of the topics that are known.
+        patterns: what patterns match among them.
         time: the time of the start.
     """
-
-    def granted() -> Iterator[TopicPartition]:
-        for record in records.assignments:
-            for partitions in (record.assigned, record.pending, record.revoking):
-                yield from ranges.pairs(partitions)
-
-    members = [existing_only(record, topics, granted) for record in records.members]
     ledger = recover_ledger(
         group=name,
         timers=timers,
         group_epoch=records.plan.newest_epoch if records.plan else 0,
         assignments=records.assignments,
-        members=members,
+        members=records.announced,
+        ended=records.ended,
         time=time,
     )
     target = _watched_target(records) or _recovered_target(records.assignments, records.plan)
@@ -245,25 +246,38 @@ def recover_group(
         name=name, ledger=ledger, plan=records.plan, target=target, shards=records.shards
     )
     events: list[LogEvent] = []
-    recorded = {record.key for record in records.assignments}
-    for record in members:
-        if record.key not in recorded:
-            group, more = records_lost(group, record, time)
-            events += more
-        group, more = announced(group, record, time)
+    for record in believed(records.members):
+        if isinstance(record, Tombstone):
+            group, more = apply(group, record, time)
+        else:
+            group, waiting = _still_waiting(group, record, time)
+            group, more = apply(group, as_taken_in(record, group, topics, patterns), time)
+            more = [*waiting, *more]
         events += more
-    for incarnation in ledger.holdings:
-        if incarnation in group.live or incarnation in group.refused:
-            continue
-        if incarnation in records.departed:
-            group = replace(group, ledger=group.ledger.leave(incarnation))
-        elif not group.ledger.holdings[incarnation].evicted:
+    for record in reported(records.members, {*group.live, *group.refused}):
+        group, more = apply(group, as_taken_in(record, group, topics, patterns), time)
+        events += more
+    for incarnation, holding in group.ledger.holdings.items():
+        known = incarnation in group.live or incarnation in group.refused
+        if not known and not holding.evicted and not holding.left:
             # Without an announcement, which it did not delete itself, only an eviction frees what
             # it had.
             group, more = group.evict(incarnation, "its announcement is lost", time)
             events += more
     group = replace(group.retargeted(), basis=_recovered_basis(group, topics))
     return group, [event for event in events if event.event != "member.joined"]
+
+
+def _still_waiting(
+    group: ManagedGroup, record: MemberRecord, time: PlannerTime
+) -> tuple[ManagedGroup, list[LogEvent]]:
+    """Wait again for the members of a planner whose records are lost, if a start cut that short.
+
+    A group without a plan has granted nothing: the partitions of a life are such as it claims.
+    """
+    holding = group.ledger.holdings.get(Incarnation(record.instance, record.incarnation))
+    claims = holding is not None and (holding.granted or holding.revoking)
+    return records_lost(group, record, time) if claims else (group, [])
 
 
 def _with_cooldown(group: ManagedGroup, clock: Clock) -> ManagedGroup:

@@ -9,16 +9,39 @@ from levelwind.assignors.handover.ledger import BELIEVED_EPOCH, Incarnation
 from levelwind.assignors.protocol import partition_ranges as ranges
 from levelwind.daemon.control.context import LogEvent
 from levelwind.daemon.control.members.duplicate_instances import InstanceConflict
+from levelwind.daemon.control.members.existing_partitions import existing_only
 from levelwind.daemon.control.members.live_member import Live, Profile
 from levelwind.daemon.control.settings import Cause
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from levelwind.assignors.handover.planner_time import PlannerTime
-    from levelwind.assignors.protocol.records import MemberRecord
+    from levelwind.assignors.protocol.records import MemberRecord, TopicRecord
     from levelwind.daemon.control.managed_group import ManagedGroup
+    from levelwind.daemon.control.membership.subscribed_patterns import SubscribedPatterns
 
 HOLDS_ON_SECONDS = 60.0
 """Time between two log lines about an evicted member that goes on."""
+
+
+def as_taken_in(
+    record: MemberRecord,
+    group: ManagedGroup,
+    topics: Mapping[str, TopicRecord],
+    patterns: SubscribedPatterns,
+) -> MemberRecord:
+    """Return an announcement as its group takes it in.
+
+    It names the topics that its pattern matches, and no partitions that no topic has.
+
+    Args:
+        record: the announcement.
+        group: the group.
+        topics: the layouts that are known, by topic.
+        patterns: what patterns match among them.
+    """
+    return existing_only(patterns.resolved(record, topics), topics, group.granted)
 
 
 def announced(
@@ -41,6 +64,7 @@ def announced(
     if incarnation in group.ledger.ended:
         # Its records were taken back: whatever wrote this is no member any more.
         return replace(group, ledger=group.ledger.end(incarnation)), []
+    # Only a start meets a member that the ledger has and that is not live: it resumes.
     group, events = (group, []) if holding else records_lost(group, record, time)
     take_in = _claim if holding is None and record.owned else _join
     group, more = take_in(group, incarnation, record, time)
@@ -148,21 +172,28 @@ def _join(
 def _admit(
     group: ManagedGroup, incarnation: Incarnation, record: MemberRecord, time: PlannerTime
 ) -> tuple[ManagedGroup, list[LogEvent]]:
-    """Make an incarnation a member, or tell it that the planner cannot serve it."""
-    ledger = group.ledger.join(record).acknowledge(record, time)
-    group, live = replace(group, ledger=ledger), Live(record, time.readable)
-    if refusal := ledger.holdings[incarnation].refused:
+    """Make an incarnation a member, or tell it that the planner cannot serve it.
+
+    What the member reports besides is taken in like that of a heartbeat: at a start, it may claim
+    partitions, or have failed to start some.
+    """
+    group = replace(group, ledger=group.ledger.join(record))
+    if refusal := group.ledger.holdings[incarnation].refused:
+        group, events = _acknowledged(group, incarnation, record, time)
         fields = {**group.member_fields(incarnation), "reason": refusal}
-        refused = {**group.refused, incarnation: live}
-        return replace(group, refused=refused), [LogEvent("member.refused", fields)]
+        refused = {**group.refused, incarnation: Live(record, time.readable)}
+        return replace(group, refused=refused), [LogEvent("member.refused", fields), *events]
     fields = {
         **group.member_fields(incarnation),
         "rack": record.rack,
         "topics": list(record.topics),
         **({} if record.pattern is None else {"pattern": record.pattern}),
     }
-    joined = replace(group, live={**group.live, incarnation: live})
-    return joined.membership_changed(time.now), [LogEvent("member.joined", fields)]
+    entered = record if record.nack is None else replace(record, nack=None)
+    live = {**group.live, incarnation: Live(entered, time.readable)}
+    group = replace(group, live=live).membership_changed(time.now)
+    group, events = _heartbeat(group, incarnation, record, time)
+    return group, [LogEvent("member.joined", fields), *events]
 
 
 def _heartbeat(

@@ -180,7 +180,7 @@ class SimulatedGroup:
 
     def rebuilt(self, assignments, members):
         group_epoch = self.epochs[-1] if self.epochs else 0
-        return recover_ledger(
+        ledger = recover_ledger(
             group="g",
             timers=TIMERS,
             group_epoch=group_epoch,
@@ -188,6 +188,9 @@ class SimulatedGroup:
             members=members,
             time=self.time,
         )
+        for record in members:
+            ledger = ledger.acknowledge(record, self.time)
+        return ledger
 
     def plan(self):
         planner = self.planner

@@ -226,14 +226,19 @@ def test_the_records_carry_rack_and_capacity(empty):
 
 
 def recovered(ledger, *, members=(), group_epoch=0, now=0.0):
-    return recover_ledger(
+    """The ledger of a planner that starts, once it has taken in what members announce."""
+    time = PlannerTime(now, now, now)
+    ledger = recover_ledger(
         group="g",
         timers=TIMERS,
         group_epoch=group_epoch,
         assignments=[holding.published for holding in ledger.holdings.values()],
         members=members,
-        time=PlannerTime(now, now, now),
+        time=time,
     )
+    for record in members:
+        ledger = ledger.acknowledge(record, time)
+    return ledger
 
 
 def test_a_planner_that_starts_knows_what_is_not_free(moving):
@@ -289,6 +294,13 @@ def test_no_acknowledgement_ends_what_an_evicted_life_claims_also_after_a_start(
     claimed, _ = publish(empty.claim(announcement(A, 400, P0), NOW), 1)
     ledger = recovered(claimed, members=[announcement(A, 400)], group_epoch=500)
     assert ledger.owners() == claimed.owners() == {P0: A}
+
+
+def test_a_planner_that_starts_knows_the_lives_that_have_ended(empty):
+    ledger = recover_ledger(
+        group="g", timers=TIMERS, group_epoch=0, assignments=[], members=[], time=NOW, ended=[A, B]
+    )
+    assert list(ledger.ended) == [A, B]
 
 
 def test_a_planner_that_starts_judges_a_refused_member_again(empty):
