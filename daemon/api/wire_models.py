@@ -4,9 +4,11 @@ Documents are written from plain dictionaries, since one may have lists of ten t
 the tests hold every document against its model.
 """
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, create_model
+
+from levelwind.daemon.shown_groups.offset_rows import OffsetRow
 
 Count = Annotated[int, Field(ge=0)]
 Milliseconds = Annotated[int, Field(ge=0, description="Milliseconds since the epoch.")]
@@ -188,27 +190,18 @@ class GroupDocument(GroupSummary):
     rack_sets: list[list[str]]
 
 
-class OffsetRowDocument(Document):
-    """A row of `kafka-consumer-groups --describe`, with rack, locality and waiting time."""
-
-    group: str
-    topic: str | None
-    partition: int | None
-    current_offset: int | None
-    log_end_offset: int | None
-    lag: int | None
-    consumer_id: str | None
-    host: str | None
-    client_id: str | None
-    rack: str | None
-    local: bool | None
-    seconds: float | None
+OffsetRowDocument = create_model(
+    "OffsetRowDocument",
+    __base__=Document,
+    __doc__="A row of `kafka-consumer-groups --describe`, with rack, locality and waiting time.",
+    **{name: (column, ...) for name, column in get_type_hints(OffsetRow).items()},  # type: ignore[call-overload]
+)
 
 
 class OffsetList(Document):
     """A row for each partition that somebody owns or has committed, and for each idle member."""
 
-    offsets: list[OffsetRowDocument]
+    offsets: list[OffsetRowDocument]  # type: ignore[valid-type]
 
 
 class GroupHistory(Document):
