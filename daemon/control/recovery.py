@@ -31,6 +31,7 @@ from levelwind.assignors.protocol.records import (
     TopicRecord,
     TriggerRecord,
 )
+from levelwind.assignors.protocol.records.cut import head_key
 from levelwind.assignors.protocol.records.reassembly import Reassembly
 from levelwind.assignors.protocol.records.shards import planned_assignments
 from levelwind.daemon.control import plan_record
@@ -198,13 +199,11 @@ def _by_group(
                 groups[record.group].assignments.append(record)
             case MemberRecord():
                 groups[record.group].members.append(record)
-            case GroupShard() | MemberShard():
-                shards = groups[record.group].shards
-                shards[record.head_key] = max(shards.get(record.head_key, 0), record.shard + 1)
-            case PlanShard(group=group, shard=number):
-                groups[group].plan_shards[number] = record
-                shards = groups[group].shards
-                shards["p", group] = max(shards.get(("p", group), 0), number + 1)
+            case GroupShard() | MemberShard() | PlanShard():
+                shards, head = groups[record.group].shards, head_key(record.key)
+                shards[head] = max(shards.get(head, 0), record.shard + 1)
+                if isinstance(record, PlanShard):
+                    groups[record.group].plan_shards[record.shard] = record
             case Tombstone(key=("m", group, _, _)) if kind == "members":
                 groups[str(group)].members.append(record)
             case Tombstone(key=("m", group, instance, incarnation)) if kind == "assignments":

@@ -51,7 +51,7 @@ class Reassembly:
         """
         match record:
             case GroupShard() | MemberShard():
-                self._shards.setdefault(record.head_key, {})[record.key] = record
+                self._shards.setdefault(head_key(record.key), {})[record.key] = record
                 return None
             case GroupRecord() | MemberAssignment():
                 found = whole(record, self._shards.pop(record.key, {}))

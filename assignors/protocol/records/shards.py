@@ -41,11 +41,6 @@ class GroupShard(Declared):
     topics: Mapping[str, PlannedTopic]
     members: Members
 
-    @property
-    def head_key(self) -> Key:
-        """Key of the record that the shard belongs to."""
-        return ("g", self.group)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberShard(Declared):
@@ -66,11 +61,6 @@ class MemberShard(Declared):
     assigned: Share
     pending: Share
     revoking: Share
-
-    @property
-    def head_key(self) -> Key:
-        """Key of the record that the shard belongs to."""
-        return ("m", self.group, self.instance, self.incarnation)
 
 
 Shard: TypeAlias = GroupShard | MemberShard
