@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import struct
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import TopicPartition
 
 from levelwind.deploy.coordinator.assignor_jar import compile_java
 from levelwind.deploy.jars import classpath
+from levelwind_testing.drain.polled_record import PolledRecord
 from levelwind_testing.processes.java_process import JavaProcess
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ class JavaConsumer:
         self._consumer = jvm.levelwind.drain.BatchConsumer(properties, names)
         self._batch: Iterator[tuple[int, int, int, int]] = iter(())
 
-    def poll(self, timeout: float) -> JavaRecord | None:
+    def poll(self, timeout: float) -> PolledRecord | None:
         """The next record of the last batch; with a time, of the next batch where that is empty."""
         record = next(self._batch, None)
         if record is None and timeout:
@@ -73,7 +74,7 @@ class JavaConsumer:
         if record is None:
             return None
         topic, *rest = record
-        return JavaRecord(self._topics[topic], *rest)
+        return PolledRecord(self._topics[topic], *rest)
 
     def _tell_changes(self) -> None:
         for line in self._consumer.changes().splitlines():
@@ -83,31 +84,3 @@ class JavaConsumer:
     def close(self) -> None:
         """Commit and leave."""
         self._consumer.close()
-
-
-class JavaRecord(NamedTuple):
-    """A record with the methods of librdkafka's."""
-
-    of_topic: str
-    number: int
-    at_offset: int
-    at: int
-
-    def topic(self) -> str:
-        """Name of the topic."""
-        return self.of_topic
-
-    def partition(self) -> int:
-        """Number of the partition."""
-        return self.number
-
-    def offset(self) -> int:
-        """Offset of the record."""
-        return self.at_offset
-
-    def timestamp(self) -> tuple[int, int]:
-        """Kind and time of the record's time stamp, the time in milliseconds since the epoch."""
-        return 1, self.at
-
-    def error(self) -> None:
-        """None: Java raises errors."""

@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from levelwind.assignors.clients.published_plans import PublishedPlans
+from levelwind_testing.drain.polled_record import PolledRecord
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -89,35 +90,16 @@ class PublishedConsumer:
             self._consumer._consumer_timeout = time.monotonic() + POLL_SECONDS
             self._batch = self._consumer._message_generator_v2()
             record = next(self._batch, None)
-        return None if record is None else PolledRecord(record)
+        if record is None:
+            return None
+        return PolledRecord(
+            topic_name=record.topic,
+            number=record.partition,
+            at_offset=record.offset,
+            time_ms=record.timestamp,
+        )
 
     def close(self) -> None:
         """Commit and leave."""
         self._consumer.close()
         self._plans.close()
-
-
-class PolledRecord:
-    """A record of kafka-python with the methods of librdkafka's."""
-
-    def __init__(self, record: Any) -> None:
-        self._record = record
-
-    def topic(self) -> str:
-        """Name of the topic."""
-        return str(self._record.topic)
-
-    def partition(self) -> int:
-        """Number of the partition."""
-        return int(self._record.partition)
-
-    def offset(self) -> int:
-        """Offset of the record."""
-        return int(self._record.offset)
-
-    def timestamp(self) -> tuple[int, int]:
-        """Kind and time of the record's time stamp, the time in milliseconds since the epoch."""
-        return int(self._record.timestamp_type), int(self._record.timestamp)
-
-    def error(self) -> None:
-        """None: kafka-python raises errors."""
