@@ -26,12 +26,12 @@ def overdue(ledger: Ledger, readable: float) -> dict[Incarnation, float]:
 
 def start_overdue(ledger: Ledger, readable: float) -> dict[Incarnation, frozenset[TopicPartition]]:
     """Granted partitions that are not started for too long, by incarnation."""
-    found = {
+    unstarted = {
         incarnation: holding.start_overdue(readable)
         for incarnation, holding in ledger.holdings.items()
         if holding.starting and not holding.evicted
     }
-    return {incarnation: partitions for incarnation, partitions in found.items() if partitions}
+    return {incarnation: partitions for incarnation, partitions in unstarted.items() if partitions}
 
 
 def to_fence(ledger: Ledger, now: float, read_until: float) -> dict[Incarnation, str]:

@@ -34,7 +34,7 @@ def unpublished(ledger: Shares[Owner], published: Shares[Owner] | None) -> list[
     if published is None:
         return list(ledger.holdings.keys() | ledger.target.keys())
     nothing: frozenset[TopicPartition] = frozenset()
-    found = [owner for owner in ledger.target if owner not in ledger.holdings]
+    changed = [owner for owner in ledger.target if owner not in ledger.holdings]
     for owner, holding in ledger.holdings.items():
         share, before = ledger.target.get(owner, nothing), published.target.get(owner, nothing)
         if (
@@ -42,5 +42,5 @@ def unpublished(ledger: Shares[Owner], published: Shares[Owner] | None) -> list[
             or (share is not before and share != before)  # sets compare all that they have
             or len(share) != len(holding.granted)
         ):
-            found.append(owner)
-    return found
+            changed.append(owner)
+    return changed

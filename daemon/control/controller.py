@@ -383,8 +383,8 @@ def _recover(
     )
     context = state.context(clock)
     proposals = recovered_proposals(records)
-    for name, found in recovered.groups.items():
-        group = with_levers(found, state.levers.of(name), clock.now)
+    for name, recorded in recovered.groups.items():
+        group = with_levers(recorded, state.levers.of(name), clock.now)
         group = replace(group, proposal=proposals.get(name))
         for live in group.live.values():
             state.groups.subscribed(group.name, live.record)

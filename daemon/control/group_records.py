@@ -80,14 +80,14 @@ def newest_figures(group: ManagedGroup) -> list[LagRecord | LagFigures] | None:
     """
     if not group.unread:
         return list(group.lags.values())
-    found: list[LagRecord | LagFigures] = []
+    newest: list[LagRecord | LagFigures] = []
     for topic, record in group.lags.items():
         unread = group.unread.get(topic)
         figures = record if unread is None else unread.figures()
         if figures is None:
             return None
-        found.append(figures)
-    return found
+        newest.append(figures)
+    return newest
 
 
 def read_lag(group: ManagedGroup) -> list[LogEvent]:

@@ -57,8 +57,8 @@ class GroupLevers:
         was made under the levers in force.
         """
         named = [(r.kind, r.subject, r.setting) for r in self.records if r.kind != "pause"]
-        text = repr(sorted(named, key=repr))
-        asked = hashlib.sha256(text.encode()).hexdigest()[:16] if named else ""
+        settings = repr(sorted(named, key=repr)).encode()
+        asked = hashlib.sha256(settings).hexdigest()[:16] if named else ""
         return (asked + PAUSED if self.paused else asked) or None
 
     def asks_beyond(self, planned: str | None) -> bool:
@@ -151,13 +151,13 @@ class LeverSet:
     @classmethod
     def of_records(cls, records: Iterable[object]) -> LeverSet:
         """Return the levers that records leave in force; records of other kinds are skipped."""
-        found: dict[tuple[str | int, ...], LeverRecord] = {}
+        in_force: dict[tuple[str | int, ...], LeverRecord] = {}
         for record in records:
             if isinstance(record, LeverRecord):
-                found[record.key] = record
+                in_force[record.key] = record
             elif isinstance(record, Tombstone):
-                found.pop(record.key, None)
+                in_force.pop(record.key, None)
         by_group: defaultdict[str, list[LeverRecord]] = defaultdict(list)
-        for key in sorted(found, key=repr):
-            by_group[found[key].group].append(found[key])
+        for key in sorted(in_force, key=repr):
+            by_group[in_force[key].group].append(in_force[key])
         return cls({group: tuple(levers) for group, levers in by_group.items()})

@@ -191,8 +191,8 @@ def recovered_cooldown(planned: PlannedCooldown, now: float, at: int) -> Cooldow
 
     causes = planned.causes
     if causes is None:  # written by an older version, which kept one cooldown for all causes
-        one = PlannedCauseCooldown(until=planned.until, pause_ms=planned.pause_ms)
-        causes = dict.fromkeys(TRIGGERED, one) if planned.pause_ms else {}
+        common = PlannedCauseCooldown(until=planned.until, pause_ms=planned.pause_ms)
+        causes = dict.fromkeys(TRIGGERED, common) if planned.pause_ms else {}
     before, after = planned.excess_before, planned.excess_after
     return CooldownState(
         causes={

@@ -171,10 +171,10 @@ def solved(
     else:
         answer = Assignment.from_names(group, inputs.target)
     if broken := violations(group, answer):
-        text = f"{broken[0]} (and {len(broken) - 1} more)"
+        reason = f"{broken[0]} (and {len(broken) - 1} more)"
         if inputs.target is not None:
-            raise ProblemError(f"the assignment does not fit the group: {text}")
-        raise RuntimeError(f"strategy {inputs.strategy} broke an invariant: {text}")
+            raise ProblemError(f"the assignment does not fit the group: {reason}")
+        raise RuntimeError(f"strategy {inputs.strategy} broke an invariant: {reason}")
     held = Assignment.held(group)
     # What a strategy withholds for a round is planned too: the hand-over does the waiting.
     target = {

@@ -145,14 +145,14 @@ def _reassembled(
 ) -> tuple[list[tuple[TopicKind, Record | Tombstone]], list[Key]]:
     """Return the records with those made whole that were cut, and the keys that lack a shard."""
     reassembly = Reassembly()
-    found: list[tuple[TopicKind, Record | Tombstone]] = []
+    reassembled: list[tuple[TopicKind, Record | Tombstone]] = []
     for kind, record in latest:
         whole = reassembly.take(record) if kind == "assignments" else record
         # The shards stay: what replaces them must end those that it does not need. An incomplete
         # plan stays for its epoch. An incomplete assignment would look like a release.
         if whole is not None or isinstance(record, GroupShard | MemberShard | GroupRecord):
-            found.append((kind, record if whole is None else whole))
-    return found, sorted(reassembly.incomplete)
+            reassembled.append((kind, record if whole is None else whole))
+    return reassembled, sorted(reassembly.incomplete)
 
 
 def _lost(key: Key) -> LogEvent:

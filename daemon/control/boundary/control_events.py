@@ -133,8 +133,8 @@ def together(events: Iterable[Posted]) -> Iterator[Posted | RecordsReceived]:
     A decision costs more than a record, and a thousand members acknowledge a plan at once.
     """
     for of_records, run in groupby(events, lambda event: isinstance(event, RecordReceived)):
-        found = tuple(run)
-        if of_records and len(found) > 1:
-            yield RecordsReceived(records=cast("tuple[RecordReceived, ...]", found))
+        posted = tuple(run)
+        if of_records and len(posted) > 1:
+            yield RecordsReceived(records=cast("tuple[RecordReceived, ...]", posted))
         else:
-            yield from found
+            yield from posted

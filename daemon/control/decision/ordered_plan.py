@@ -81,8 +81,8 @@ def basis_digest(basis: Basis) -> str:
     members = [
         (name, sorted(profile.topics), *profile[1:]) for name, profile in basis.members.items()
     ]
-    text = repr((sorted(members, key=repr), sorted(basis.topics.items())))
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    facts = repr((sorted(members, key=repr), sorted(basis.topics.items())))
+    return hashlib.sha256(facts.encode()).hexdigest()[:16]
 
 
 def needs_approval(group: ManagedGroup, cause: Cause, planning: PlanSettings) -> bool:
@@ -130,8 +130,8 @@ def _proposal(
     target = {
         member: ranges.by_topic(share) for member, share in sorted(plan.target.items()) if share
     }
-    texts = repr([(member, sorted(ranges.texts(own).items())) for member, own in target.items()])
-    digest = hashlib.sha256(f"{group.name} {snapshot.context.at} {texts}".encode()).hexdigest()
+    shares = repr([(member, sorted(ranges.texts(own).items())) for member, own in target.items()])
+    digest = hashlib.sha256(f"{group.name} {snapshot.context.at} {shares}".encode()).hexdigest()
     return ProposalRecord(
         group=group.name,
         at=snapshot.context.at,

@@ -122,25 +122,27 @@ def group_demand(
     backlog, arrivals = float(lag.sum()), float(rate.sum())
     announced = np.array(list(capacity.values()), np.float64)
     learned = np.array([speeds.get(instance, np.nan) for instance in capacity], np.float64)
-    found = resolve_capacities(announced, learned, backlog, arrivals)
-    total = float(found.records_per_second.sum())
+    capacities = resolve_capacities(announced, learned, backlog, arrivals)
+    total = float(capacities.records_per_second.sum())
     # Against an assumed capacity arrivals say nothing about whether lag grows.
-    arriving = np.zeros(len(lag)) if found.assumed else rate
-    alone = drain_seconds(lag, arriving, np.full(len(lag), found.records_per_second.max()))
+    arriving = np.zeros(len(lag)) if capacities.assumed else rate
+    alone = drain_seconds(lag, arriving, np.full(len(lag), capacities.records_per_second.max()))
     row = int(alone.argmax())
     number = row
     for record in records:
         if number < len(record.lag):
             break
         number -= len(record.lag)
-    cannot_drain = arrivals >= total and not found.assumed
+    cannot_drain = arrivals >= total and not capacities.assumed
     return GroupDemand(
         backlog=backlog,
         arrivals=arrivals,
         capacity=total,
-        assumed=found.assumed,
+        assumed=capacities.assumed,
         horizon=horizon_seconds(backlog, arrivals, total),
-        members_wanted=members_wanted(arrivals, found.records_per_second) if cannot_drain else None,
+        members_wanted=members_wanted(arrivals, capacities.records_per_second)
+        if cannot_drain
+        else None,
         heaviest=HeaviestPartition(record.topic, number, int(lag[row]), float(alone[row])),
     )
 

@@ -63,12 +63,12 @@ def _existing(
         for topic, number in granted():
             named.setdefault(topic, set()).add(number)
     left = UNKNOWN_PARTITIONS
-    found: dict[str, tuple[int, ...]] = {}
+    existing: dict[str, tuple[int, ...]] = {}
     for topic, numbers in partitions.items():
         if topic in topics:
-            found[topic] = numbers[: bisect_left(numbers, topics[topic].partitions)]
+            existing[topic] = numbers[: bisect_left(numbers, topics[topic].partitions)]
         else:
             believed = named.get(topic, set()).intersection(numbers) | set(numbers[:left])
             left = max(left - len(numbers), 0)
-            found[topic] = tuple(sorted(believed))
-    return {topic: numbers for topic, numbers in found.items() if numbers}
+            existing[topic] = tuple(sorted(believed))
+    return {topic: numbers for topic, numbers in existing.items() if numbers}

@@ -91,7 +91,7 @@ def overrides_events(levers: LeverSet) -> list[LogEvent]:
     """Return the log events of a start under levers."""
     if not levers.records:
         return []
-    texts = [
+    shown = [
         " ".join(
             [record.group, record.kind]
             + ([] if record.subject == NO_SUBJECT else [record.subject])
@@ -99,19 +99,19 @@ def overrides_events(levers: LeverSet) -> list[LogEvent]:
         )
         for record in levers.records
     ]
-    return [LogEvent("config.overridden", {"levers": texts}), *unknown_events(levers.records)]
+    return [LogEvent("config.overridden", {"levers": shown}), *unknown_events(levers.records)]
 
 
 def recovered_proposals(
     records: Iterable[tuple[TopicKind, Record | Tombstone]],
 ) -> dict[str, ProposalRecord]:
     """Return the proposals that the topics hold at the start, by group."""
-    found: dict[str, ProposalRecord] = {}
+    proposals: dict[str, ProposalRecord] = {}
     for kind, record in records:
         if kind != "control":
             continue
         if isinstance(record, ProposalRecord):
-            found[record.group] = record
+            proposals[record.group] = record
         elif record.key[0] == ProposalRecord.KIND:
-            found.pop(str(record.key[1]), None)
-    return found
+            proposals.pop(str(record.key[1]), None)
+    return proposals

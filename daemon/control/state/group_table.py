@@ -122,8 +122,8 @@ class GroupTable(Mapping[str, "ManagedGroup"]):
     def readers(self, topic: str) -> list[ManagedGroup]:
         """Return the groups with a live member that subscribes to a topic, in their order."""
         names = {**self._readers.get(topic, {}), **self._reading_by_pattern(topic)}
-        found = [row for name in names if (row := self._rows.get(name))]
-        reading = sorted((row for row in found if row.group.reads(topic)), key=attrgetter("number"))
+        rows = [row for name in names if (row := self._rows.get(name))]
+        reading = sorted((row for row in rows if row.group.reads(topic)), key=attrgetter("number"))
         if reading:
             self._readers[topic] = dict.fromkeys(row.group.name for row in reading)
         else:
@@ -148,8 +148,8 @@ class GroupTable(Mapping[str, "ManagedGroup"]):
 
     def ordered(self, names: Iterable[str]) -> list[ManagedGroup]:
         """Return those of some groups that the table has, in their order."""
-        found = [row for name in names if (row := self._rows.get(name))]
-        return [row.group for row in sorted(found, key=attrgetter("number"))]
+        rows = [row for name in names if (row := self._rows.get(name))]
+        return [row.group for row in sorted(rows, key=attrgetter("number"))]
 
     def take_due(self, now: float, clocks: MembersClocks) -> list[ManagedGroup]:
         """Take out the groups with an entered deadline that has passed, in their order.
