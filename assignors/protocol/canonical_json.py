@@ -31,7 +31,11 @@ _canonical = json.JSONEncoder(
 
 
 def dumps(document: object) -> bytes:
-    """The canonical bytes of a document; raises `WireError` for what JSON cannot express."""
+    """The bytes of a decision's body; raises `WireError` for what JSON cannot express, as NaN.
+
+    Records are written by `declared.declaration.canonical`, which writes 0.00001 where this writes
+    1e-05: the ids of decisions and the digests in them rest on these bytes.
+    """
     try:
         return _canonical(document).encode()
     except (TypeError, ValueError) as error:  # UnicodeEncodeError is a ValueError

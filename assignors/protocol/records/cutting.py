@@ -209,7 +209,7 @@ def _pieces(text: str, most_bytes: int) -> list[str]:
 
     Such a text has no control characters, so that only quotes and backslashes become escapes.
     """
-    escaped = canonical_json.dumps(text)[1:-1]
+    escaped = canonical(text)[1:-1]
     bounds = [0]
     while bounds[-1] < len(escaped):
         bounds.append(_bound(escaped, bounds[-1], bounds[-1] + most_bytes))

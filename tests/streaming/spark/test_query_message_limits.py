@@ -15,7 +15,7 @@ from confluent_kafka.admin import (
 )
 from pyspark.sql import SparkSession
 
-from levelwind.assignors.protocol import canonical_json
+from levelwind.assignors.protocol.declared.declaration import canonical
 from levelwind.assignors.protocol.records import (
     CutRecord,
     Key,
@@ -142,7 +142,7 @@ def known(lw: Installation, group: str, topic: str) -> Record | None:
     reader, newest = RepeatedRecords(), {}
     for key, value in lw.records("lag"):
         found: Any = reader.decode(
-            "lag", encode_key(tuple(key)), None if value is None else canonical_json.dumps(value)
+            "lag", encode_key(tuple(key)), None if value is None else canonical(value)
         )
         if found is not None and found.key == ("lag", group, topic):
             newest[found.key] = None if isinstance(found, Tombstone) else found
