@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
+from msgspec import structs
+
 from levelwind.assignors.protocol import partition_ranges as ranges
 from levelwind.assignors.protocol import transactional_ids
 from levelwind.assignors.protocol.patterns.topic_pattern import pattern_refusal
@@ -189,7 +191,7 @@ class Holding:
 
         Epochs, the reason and what is new describe a change; alone they are not one.
         """
-        return self.published is not None and record == replace(
+        return self.published is not None and record == structs.replace(
             self.published,
             planner_epoch=record.planner_epoch,
             group_epoch=record.group_epoch,

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 from levelwind.assignors.handover.ledger import Incarnation, Ledger
 from levelwind.assignors.protocol import partition_ranges as ranges
 from levelwind.assignors.protocol.declared.declaration import as_document
@@ -173,7 +175,7 @@ class ManagedGroup:
         for instance, topics in start_bars.effective(self.bars, subscriptions).items():
             record = announced[instance]
             read = tuple(topic for topic in record.topics if topic not in topics)
-            announced[instance] = replace(record, topics=read)
+            announced[instance] = structs.replace(record, topics=read)
         return announced
 
     @property

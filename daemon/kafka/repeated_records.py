@@ -11,8 +11,9 @@ A record that was cut as text is decoded when its head comes.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec.structs import replace
 
 from levelwind.assignors.protocol.records import CUT_AS_TEXT, LagRecord, MemberRecord, decode
 from levelwind.assignors.protocol.records.member import MOST_ANNOUNCEMENTS

@@ -14,6 +14,8 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
+from msgspec import structs
+
 from levelwind.assignors.protocol.records import BrokerRecord, OffsetsRecord, Tombstone, TopicRecord
 from levelwind.daemon.errors import ConfigurationError
 
@@ -105,7 +107,10 @@ def diff(
 ) -> tuple[ClusterState, tuple[Change, ...]]:
     """Apply a snapshot to the previous state; return the new state and the records to publish."""
     brokers = {
-        **{number: replace(broker, online=False) for number, broker in previous.brokers.items()},
+        **{
+            number: structs.replace(broker, online=False)
+            for number, broker in previous.brokers.items()
+        },
         **{
             number: BrokerRecord(
                 broker=number,
@@ -193,10 +198,10 @@ def _with_published_times(
     result = {}
     for name, record in sorted(records.items()):
         published = previous.get(name)
-        if published is not None and published == replace(record, at=published.at):
+        if published is not None and published == structs.replace(record, at=published.at):
             result[name] = published
         else:
-            result[name] = replace(
+            result[name] = structs.replace(
                 record, at=at if published is None else max(at, published.at + 1)
             )
     return result
@@ -326,7 +331,7 @@ def changed_samples(
         sample
         for sample in samples
         if (before := published.get(sample.topic)) is None
-        or replace(before, at=sample.at) != sample
+        or structs.replace(before, at=sample.at) != sample
     ]
 
 

@@ -22,11 +22,11 @@ import sys
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from confluent_kafka import Message
+from msgspec.structs import replace
 
 from levelwind.assignors.handover.timers import Timers
 from levelwind.assignors.protocol.records import (

@@ -1,10 +1,9 @@
 """A topic that the members of a group left is shown as left, and counts in no figure."""
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from levelwind.assignors.protocol.records import decode, encode
 from levelwind.daemon.api.wire_models import GroupDocument

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from levelwind.assignors.protocol.records import LagRecord, Tombstone, decode, encode, encode_key
 from levelwind.assignors.protocol.records.cut import CutRecord, shard_keys
@@ -25,7 +26,7 @@ def outputs(most_bytes):
 
 
 def sample(group, at, partitions):
-    return replace(records.lag(at, *range(partitions), topic="t"), group=group)
+    return structs.replace(records.lag(at, *range(partitions), topic="t"), group=group)
 
 
 def row(record):

@@ -29,10 +29,8 @@ def _key_of(word: str | None, names: tuple[str, ...]) -> Callable[[Any], Key]:
     return lambda record: (*first, *parts(record))
 
 
-class Declared:
-    """Base of the records: dataclasses with the fields of the key and of the value."""
-
-    __slots__ = ()
+class Declared(msgspec.Struct, frozen=True, kw_only=True):
+    """Base of the records: structs with the fields of the key and of the value."""
 
     KIND: ClassVar[str]
     """Name of the kind of record, and of its schema."""
@@ -104,14 +102,14 @@ def declaration_of(record_type: type[Record]) -> Declaration[Record]:
     return _DECLARATIONS[record_type]
 
 
-def written(part: object) -> dict[str, Any]:
+def written(part: msgspec.Struct) -> dict[str, Any]:
     """The object of a record's value, or of a part of one, as `canonical` takes it."""
     if isinstance(part, Declared):
         return declaration_of(type(part)).form.written(part)
     return form_of(type(part)).written(part)
 
 
-def as_document(part: object) -> dict[str, Any]:
+def as_document(part: msgspec.Struct) -> dict[str, Any]:
     """The object of a record's value, or of a part of one, as a reader of its JSON gets it."""
     return cast("dict[str, Any]", msgspec.json.decode(canonical(written(part))))
 

@@ -1,14 +1,13 @@
-"""The object in JSON that a dataclass becomes, and the way back.
+"""The object in JSON that a struct becomes, and the way back.
 
-msgspec decodes and checks most types as they are declared. A dataclass is decoded as a struct of
-what its fields become, from which it is then made.
+msgspec decodes and checks most types as they are declared. A part of a record is decoded as another
+struct, of what its fields become, from which it is then made.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import MISSING, Field, fields, is_dataclass
 from operator import attrgetter
 from types import GenericAlias, NoneType, UnionType
 from typing import (
@@ -26,6 +25,8 @@ from typing import (
 )
 
 import msgspec
+from msgspec import NODEFAULT, Struct
+from msgspec.structs import fields
 
 from levelwind.assignors.protocol.canonical_json import loads, show
 from levelwind.assignors.protocol.declared.marks import (
@@ -49,15 +50,22 @@ from levelwind.assignors.protocol.partition_ranges import WireError
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
+    from msgspec.structs import FieldInfo
+
     from levelwind.assignors.protocol.declared.marks import Conversion
 
-Part = TypeVar("Part")
+Part = TypeVar("Part", bound=Struct)
 
 # What the reasons of msgspec are made of.
 _MISSING = re.compile(r"Object missing required field `(?P<field>.*)`")
 _GOT = re.compile(r", got `[^`]*`$")
 _NO_CHOICE = "Invalid enum value"
 _STEP = re.compile(r"[^.\[\]]+")
+
+
+def is_struct(hint: Any) -> bool:
+    """Whether a type is a struct."""
+    return isinstance(hint, type) and issubclass(hint, Struct)
 
 
 def shape_of(hint: Any) -> Shape:
@@ -67,8 +75,8 @@ def shape_of(hint: Any) -> Shape:
         return _annotated(arguments[0], hint.__metadata__)
     if hint is float:
         return Shape(float, write=exact)
-    if is_dataclass(hint):
-        form: JsonForm[Any] = form_of(hint)  # type: ignore[arg-type]
+    if is_struct(hint):
+        form: JsonForm[Any] = form_of(hint)
         return Shape(form.wire, form.build, form.written)
     if origin in {Union, UnionType} and NoneType in arguments:
         (part,) = (argument for argument in arguments if argument is not NoneType)
@@ -121,50 +129,51 @@ def _each_value(convert: Conversion) -> Conversion:
 
 
 class Column(NamedTuple):
-    """A field of a dataclass that is one field of JSON."""
+    """A field of a part that is one field of JSON."""
 
     name: str
     wire_name: str
     shape: Shape
     within: str | None
-    """The object that has it; None if that is the dataclass's own."""
+    """The object that has it; None if that is the part's own."""
     default: Any
-    """The value for a reader that finds none, or null; `MISSING` if it must be there."""
+    """The value for a reader that finds none, or null; `NODEFAULT` if it must be there."""
     written: bool
     """Whether it is written even where it holds its default."""
     nullable: bool
     """Whether it may be null where it may be missing."""
 
 
-def _column(field: Field[Any], hint: Any) -> Column:
+def _column(field: FieldInfo, hint: Any) -> Column:
     renamed, within = marks_of(hint, Renamed), marks_of(hint, Within)
-    default = field.default if field.default_factory is MISSING else field.default_factory()
+    factory = field.default_factory
+    default = field.default if factory is NODEFAULT else factory()
     return Column(
         name=field.name,
         wire_name=renamed[0].name if renamed else field.name,
         shape=shape_of(hint),
         within=within[0].name if within else None,
         default=default,
-        written=default is MISSING or WRITTEN in marks_of(hint, Mark),
+        written=default is NODEFAULT or WRITTEN in marks_of(hint, Mark),
         nullable=NEVER_NULL not in marks_of(hint, Mark),
     )
 
 
 class JsonForm(Generic[Part]):
-    """The object in JSON that a dataclass becomes."""
+    """The object in JSON that a struct becomes."""
 
     def __init__(
         self, part_type: type[Part], elsewhere: Collection[str] = (), v: int | None = None
     ) -> None:
-        """Arrange the fields of a dataclass.
+        """Arrange the fields of a struct.
 
         Args:
-            part_type: the dataclass.
+            part_type: the struct.
             elsewhere: names of fields that the object does not have.
             v: the version that the object names; None if it names none.
         """
         hints = get_type_hints(part_type, include_extras=True)
-        declared = [f for f in fields(part_type) if f.name not in elsewhere]  # type: ignore[arg-type]
+        declared = [f for f in fields(part_type) if f.name not in elsewhere]
         self.part_type = part_type
         self.hints = {field.name: hints[field.name] for field in declared}
         self.spreads = {
@@ -186,7 +195,7 @@ class JsonForm(Generic[Part]):
         self._defaults = [
             (c.name, c.default)
             for c in self.columns
-            if c.default is not MISSING and c.default is not None
+            if c.default is not NODEFAULT and c.default is not None
         ]
         self.dimensions = _dimensions(self.hints)
         self._lists = [
@@ -224,10 +233,10 @@ class JsonForm(Generic[Part]):
         )
 
     def build(self, wire: msgspec.Struct, **given: object) -> Part:
-        """The dataclass of an object that was decoded.
+        """The part of an object that was decoded.
 
         Args:
-            wire: an instance of the struct `wire`.
+            wire: an instance of `wire`.
             given: fields that the object does not have.
 
         Raises:
@@ -254,7 +263,7 @@ class JsonForm(Generic[Part]):
         return part
 
     def written(self, part: Part) -> dict[str, Any]:
-        """The object of a dataclass."""
+        """The object of a part."""
         document: dict[str, Any] = {**self._v, **{within: {} for within in self.objects}}
         for name, wire_name, shape, within, default, written, _ in self.columns:
             value = getattr(part, name)
@@ -288,7 +297,7 @@ _FORMS: dict[type, JsonForm[Any]] = {}
 
 
 def form_of(part_type: type[Part]) -> JsonForm[Part]:
-    """The form of a dataclass that is a part of a record."""
+    """The form of a struct that is a part of a record."""
     if part_type not in _FORMS:
         _FORMS[part_type] = JsonForm(part_type)
     return _FORMS[part_type]
@@ -340,7 +349,7 @@ def _struct(
     declared: list[Any] = []
     for column in columns:
         renamed[column.name] = column.wire_name
-        if column.default is MISSING:
+        if column.default is NODEFAULT:
             declared.append((column.name, column.shape.wire))
         elif column.nullable:
             declared.append((column.name, column.shape.wire | None, None))

@@ -10,16 +10,16 @@ import ast
 import inspect
 import sys
 from collections.abc import Mapping
-from dataclasses import MISSING, is_dataclass
 from functools import cache
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
 
 import msgspec
+from msgspec import NODEFAULT, Struct
 
 from levelwind.assignors.protocol.declared.declaration import declaration_of
-from levelwind.assignors.protocol.declared.json_form import form_of
+from levelwind.assignors.protocol.declared.json_form import form_of, is_struct
 from levelwind.assignors.protocol.declared.marks import Cases, Shape, marks_of, without_none
 
 if TYPE_CHECKING:
@@ -88,8 +88,8 @@ def schema_of(hint: Any) -> Schema:
         return bounded
     if origin is Literal:
         return {"enum": list(arguments)}
-    if is_dataclass(hint):
-        return _object(form_of(hint))  # type: ignore[arg-type]
+    if is_struct(hint):
+        return _object(form_of(hint))
     if origin in {Union, UnionType}:
         return _or_null(schema_of(without_none(hint)))
     if origin is tuple:
@@ -102,7 +102,7 @@ def schema_of(hint: Any) -> Schema:
 
 
 def _object(form: JsonForm[Any]) -> Schema:
-    """The schema of the object that a dataclass becomes."""
+    """The schema of the object that a struct becomes."""
     docs = field_docs(form.part_type)
     properties: dict[str, Schema] = {}
     required: list[str] = []
@@ -111,14 +111,14 @@ def _object(form: JsonForm[Any]) -> Schema:
     }
     for column in form.columns:
         hint = form.hints[column.name]
-        may_miss = column.default is not MISSING
+        may_miss = column.default is not NODEFAULT
         schema = schema_of(without_none(hint) if may_miss else hint)
         if may_miss and column.nullable:
             schema = _or_null(schema)
         described = _described(schema, docs.get(column.name))
         held = objects.get(column.within or "")
         (properties if held is None else held["properties"])[column.wire_name] = described
-        if column.default is MISSING:
+        if column.default is NODEFAULT:
             (required if held is None else held["required"]).append(column.wire_name)
     for name, spread in form.spreads.items():
         for part, hint in spread.parts.items():
@@ -172,9 +172,10 @@ def _described(schema: Schema, doc: str | None) -> Schema:
 
 
 def field_docs(part_type: type) -> dict[str, str]:
-    """The docstrings of a dataclass's fields by name, each as one paragraph."""
+    """The docstrings of a struct's fields by name, each as one paragraph."""
     docs: dict[str, str] = {}
-    for base in reversed(part_type.__mro__[:-1]):
+    bases = [*takewhile(lambda base: base is not Struct, part_type.__mro__)]
+    for base in reversed(bases):
         body = _definition(base).body
         docs |= {
             str(field.target.id): _paragraph(inspect.cleandoc(doc.value.value))

@@ -82,7 +82,7 @@ class Cases:
     tag: str
     """The name of that field."""
     kinds: Mapping[str, type]
-    """The dataclass of each kind."""
+    """The struct of each kind."""
 
     def kind_of(self, part: object) -> str:
         """The kind of a part."""

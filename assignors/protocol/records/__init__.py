@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias, get_type_hints
 
 import msgspec
+from msgspec import Struct
 
 from levelwind.assignors.protocol import canonical_json
 from levelwind.assignors.protocol.declared.declaration import canonical, declaration_of, written
@@ -180,15 +181,13 @@ Record: TypeAlias = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Tombstone:
+class Tombstone(Struct, frozen=True):
     """End of whatever the key names."""
 
     key: Key
 
 
-@dataclass(frozen=True, slots=True)
-class Rejection:
+class Rejection(Struct, frozen=True):
     """A message that is no record by the contract, and why."""
 
     reason: str
@@ -300,7 +299,7 @@ def _other_record(
     return None if v == kind.record.V else Rejection(_other_version(kind, v), other_version=True)
 
 
-class _Versioned(msgspec.Struct):
+class _Versioned(Struct):
     """The field that every record has."""
 
     v: Annotated[int, msgspec.Meta(ge=0, le=canonical_json.MAX_INT64)]

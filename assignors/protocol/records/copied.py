@@ -8,7 +8,6 @@ position, knows which state the replay may replace.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from levelwind.assignors.protocol.declared.declaration import Declared
@@ -17,8 +16,7 @@ from levelwind.assignors.protocol.declared.marks import Renamed
 from levelwind.assignors.protocol.partition_ranges import WireError
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CopiedRecord(Declared):
+class CopiedRecord(Declared, frozen=True, kw_only=True):
     """The original's log position and bytes."""
 
     KEY_FIELDS: ClassVar = ("topic", "partition", "offset")
@@ -31,8 +29,7 @@ class CopiedRecord(Declared):
     raw_value: Annotated[bytes | None, Renamed("value")]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplayRecord(CopiedRecord):
+class ReplayRecord(CopiedRecord, frozen=True, kw_only=True):
     """A record that could not be read at first, to be read again."""
 
     KIND: ClassVar = "replay"

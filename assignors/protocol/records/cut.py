@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from msgspec import Meta
+from msgspec import Meta, Struct
 
 from levelwind.assignors.protocol.declared.declaration import Declared
 from levelwind.assignors.protocol.declared.fields import Key, Name, Whole
@@ -23,8 +22,7 @@ MOST_SHARDS = 10_000
 """More shards than any record needs: a reader collects no more of them."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cut:
+class Cut(Struct, frozen=True, kw_only=True):
     """Shards of a record that is too large for one message."""
 
     count: Annotated[int, Meta(ge=1, le=MOST_SHARDS)]
@@ -48,8 +46,7 @@ def head_key(shard: Key) -> Key:
     return (str(shard[0]).removesuffix("s"), *shard[1:-1])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TextShard(Declared):
+class TextShard(Declared, frozen=True, kw_only=True):
     """A piece of the JSON of a record's value."""
 
     KIND: ClassVar = "text_shard"
@@ -77,8 +74,7 @@ class TextShard(Declared):
         return {"head_key": head_key(key), "shard": key[-1]}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CutRecord(Declared):
+class CutRecord(Declared, frozen=True, kw_only=True):
     """The head of a record that was cut as text, under the record's own key."""
 
     KIND: ClassVar = "cut_record"

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, TypeVar
+
+from msgspec.structs import replace
 
 from levelwind.assignors.protocol import canonical_json
 from levelwind.assignors.protocol import partition_ranges as ranges

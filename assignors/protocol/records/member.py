@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
 from operator import attrgetter
 from typing import Annotated, ClassVar, Literal, TypeAlias
 
-from msgspec import Meta
+from msgspec import Meta, Struct
 
 from levelwind.assignors.protocol.declared.declaration import Declared
 from levelwind.assignors.protocol.declared.fields import (
@@ -29,8 +28,7 @@ MOST_ANNOUNCEMENTS = 2**53
 WaitMs: TypeAlias = Annotated[int, Meta(ge=1, le=LONGEST_WAIT_MS)]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Nack:
+class Nack(Struct, frozen=True, kw_only=True):
     """A planner's record that the member could not apply."""
 
     epoch: Epoch
@@ -40,8 +38,7 @@ class Nack:
     committed offsets of its new partitions cannot be read)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemberRecord(Declared):
+class MemberRecord(Declared, frozen=True, kw_only=True):
     """A member's announcement: its properties, heartbeat and acknowledgement."""
 
     KIND: ClassVar = "member"
@@ -109,12 +106,11 @@ class MemberRecord(Declared):
 
 
 _WITHOUT_NUMBER = attrgetter(
-    *(field.name for field in fields(MemberRecord) if field.name != "heartbeat")
+    *(name for name in MemberRecord.__struct_fields__ if name != "heartbeat")
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CanaryRecord(Declared):
+class CanaryRecord(Declared, frozen=True, kw_only=True):
     """A sign of life of the leading planner, which it writes to every partition and reads back.
 
     A canary that was read back proves that the planner has read everything that its partition held

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Annotated, ClassVar, TypeAlias
 
@@ -22,8 +21,7 @@ Gaps: TypeAlias = Annotated[tuple[Whole, ...], Shape(tuple[Whole, ...], _ascendi
 """Pairs of the first offset and the end of something, ascending behind the first pair."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerRecord(Declared):
+class BrokerRecord(Declared, frozen=True, kw_only=True):
     """A broker and its rack; an offline broker keeps its last known rack."""
 
     KIND: ClassVar = "broker"
@@ -41,8 +39,7 @@ class BrokerRecord(Declared):
     (KIP-392: `replica.selector.class` is set); None if the observer may not read that setting."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicRecord(Declared):
+class TopicRecord(Declared, frozen=True, kw_only=True):
     """A topic's layout, written when it changes; every list is indexed by partition."""
 
     KIND: ClassVar = "topic"
@@ -70,8 +67,7 @@ class TopicRecord(Declared):
         return len(self.leader)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetsRecord(Declared):
+class OffsetsRecord(Declared, frozen=True, kw_only=True):
     """A sample of a topic's offsets.
 
     Lists are indexed by partition, except for `offsets_topic_ends`; -1 is an offset that could not

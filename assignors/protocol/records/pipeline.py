@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal, TypeAlias
+
+from msgspec import Struct
 
 from levelwind.assignors.protocol.declared.declaration import Declared
 from levelwind.assignors.protocol.declared.fields import (
@@ -25,8 +26,7 @@ OptionalFloats: TypeAlias = tuple[float | None, ...]
 """Numbers by partition; None where a partition has no value."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LagRecord(Declared):
+class LagRecord(Declared, frozen=True, kw_only=True):
     """A group's lag in a topic at one time.
 
     Lists are indexed by partition, except for `stale`, `reset`, `lag_upper_bound`,
@@ -209,8 +209,7 @@ class LagRecord(Declared):
         return max((wait for wait in self.known_seconds or () if wait is not None), default=None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemberSpeed:
+class MemberSpeed(Struct, frozen=True, kw_only=True):
     """What is known of how fast a member can consume."""
 
     speed: Speed
@@ -219,8 +218,7 @@ class MemberSpeed:
     """How sure that is, from 0 (a guess) to 1 (much evidence, all of it recent)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SpeedRecord(Declared):
+class SpeedRecord(Declared, frozen=True, kw_only=True):
     """Speeds of a group's members, learned from what they commit while they have lag."""
 
     KIND: ClassVar = "speed"
@@ -236,8 +234,7 @@ class SpeedRecord(Declared):
     """By instance; a member of which nothing was learned is missing."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeadLetter(CopiedRecord):
+class DeadLetter(CopiedRecord, frozen=True, kw_only=True):
     """A record of some topic that could not be read, kept whole with the reason."""
 
     KIND: ClassVar = "dead_letter"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal, TypeAlias
 
 from msgspec import Meta
@@ -17,8 +16,7 @@ PipelineState: TypeAlias = Literal["starting", "catching_up", "running", "ended"
 ends, for the reason in `error`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PipelineRecord(Declared):
+class PipelineRecord(Declared, frozen=True, kw_only=True):
     """The progress of one start of the pipeline; totals count from that start."""
 
     KIND: ClassVar = "pipeline"

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from levelwind.assignors.protocol.declared.declaration import Declared
 from levelwind.assignors.protocol.declared.fields import Capacity, Epoch, Name, Rank, Time, Whole
@@ -38,8 +40,7 @@ def _write_racks(racks: RackSets) -> dict[str, Any]:
     return {"sets": sets, "of": [index[each] for each in racks]}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedRacks:
+class PlannedRacks(Struct, frozen=True, kw_only=True):
     """Replica racks that a plan was computed from.
 
     Written as the distinct sets, and the index of its set for each partition: partitions are many,
@@ -54,8 +55,7 @@ class PlannedRacks:
     """Sorted racks of each partition's replicas."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedTopic:
+class PlannedTopic(Struct, frozen=True, kw_only=True):
     """A topic as the plan saw it."""
 
     id: Name
@@ -69,8 +69,7 @@ class PlannedTopic:
     if all did."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedMember:
+class PlannedMember(Struct, frozen=True, kw_only=True):
     """A member as the plan saw it."""
 
     instance: Name
@@ -128,8 +127,7 @@ Members: TypeAlias = Annotated[
 """Members, and once each their subscriptions."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SpentMoves:
+class SpentMoves(Struct, frozen=True, kw_only=True):
     """Partitions that plans of one cause have moved within a minute."""
 
     at: Time
@@ -138,8 +136,7 @@ class SpentMoves:
     moves: Whole
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedCauseCooldown:
+class PlannedCauseCooldown(Struct, frozen=True, kw_only=True):
     """Cooldown of one cause of plans."""
 
     until: Time
@@ -148,8 +145,7 @@ class PlannedCauseCooldown:
     """Length of the cooldown."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedCooldown:
+class PlannedCooldown(Struct, frozen=True, kw_only=True):
     """Cooldowns of a group after its plan, so that a restarted daemon keeps to them.
 
     Times are milliseconds since the epoch of the planner's clock.
@@ -176,8 +172,7 @@ class PlannedCooldown:
     """Mean length of the group's hand-overs; None in a record of an older version."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CertifiedObjective:
+class CertifiedObjective(Struct, frozen=True, kw_only=True):
     """Value of a plan in one objective, with a bound that no plan can beat; less is better."""
 
     value: float
@@ -188,8 +183,7 @@ class CertifiedObjective:
     """Partitions that alone force the bound, as topic-number."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanCertificate:
+class PlanCertificate(Struct, frozen=True, kw_only=True):
     """Proof of how good a plan is."""
 
     complete: bool
@@ -202,8 +196,7 @@ class PlanCertificate:
     """The certificate in sentences for operators."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupRecord(Declared):
+class GroupRecord(Declared, frozen=True, kw_only=True):
     """A group's plan: its cause, its inputs and its scores."""
 
     KIND: ClassVar = "group"

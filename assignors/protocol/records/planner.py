@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Literal, TypeAlias, get_args
+
+from msgspec import field
 
 from levelwind.assignors.protocol.declared.declaration import Declared
 from levelwind.assignors.protocol.declared.fields import (
@@ -28,8 +29,7 @@ the plan that waits for approval."""
 ACTIONS: tuple[Action, ...] = get_args(Action)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlannerRecord(Declared):
+class PlannerRecord(Declared, frozen=True, kw_only=True):
     """The leading planner; written to every partition, before anything else of its epoch."""
 
     KIND: ClassVar = "planner"
@@ -42,8 +42,7 @@ class PlannerRecord(Declared):
     """When the planner took over, in milliseconds since 1970."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProxyRecord(Declared):
+class ProxyRecord(Declared, frozen=True, kw_only=True):
     """How the planner's leader proxy stands to a group, when that last changed."""
 
     KIND: ClassVar = "proxy"
@@ -61,8 +60,7 @@ class ProxyRecord(Declared):
     """Why the proxy left the group or stays out of it; else empty."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemberAssignment(Declared):
+class MemberAssignment(Declared, frozen=True, kw_only=True):
     """Partitions that one incarnation may own, will get later, and must still give up."""
 
     KIND: ClassVar = "member_assignment"
@@ -98,8 +96,7 @@ class MemberAssignment(Declared):
     nothing is committed."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OperatorRecord(Declared):
+class OperatorRecord(Declared, frozen=True, kw_only=True):
     """An operator's request for a group."""
 
     KIND: ClassVar = "operator"

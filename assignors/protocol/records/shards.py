@@ -12,9 +12,10 @@ whatever its size: the plan's record is their head.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from itertools import chain
 from typing import ClassVar, TypeAlias, TypeVar
+
+from msgspec.structs import replace
 
 from levelwind.assignors.protocol.declared.declaration import Declared
 from levelwind.assignors.protocol.declared.fields import Epoch, Key, Name, Share, Shares, Whole
@@ -24,8 +25,7 @@ from levelwind.assignors.protocol.records.planned_group import GroupRecord, Memb
 from levelwind.assignors.protocol.records.planner import MemberAssignment
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupShard(Declared):
+class GroupShard(Declared, frozen=True, kw_only=True):
     """Some topics and members of a group's plan."""
 
     KIND: ClassVar = "group_shard"
@@ -42,8 +42,7 @@ class GroupShard(Declared):
     members: Members
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemberShard(Declared):
+class MemberShard(Declared, frozen=True, kw_only=True):
     """Some partitions of a member's assignment."""
 
     KIND: ClassVar = "member_shard"
@@ -134,8 +133,7 @@ def _union(parts: Iterable[Partitions]) -> Partitions:
     return {topic: tuple(sorted(numbers)) for topic, numbers in union.items()}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanShard(Declared):
+class PlanShard(Declared, frozen=True, kw_only=True):
     """Shares of some members in a plan; several shards may have parts of one share."""
 
     KIND: ClassVar = "plan_shard"

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
-from msgspec import Meta
+from msgspec import Meta, Struct
 
 from levelwind.assignors.protocol.declared.declaration import Declared
 from levelwind.assignors.protocol.declared.fields import Name, Number, Offset, Whole
@@ -16,8 +15,7 @@ from levelwind.assignors.protocol.partition_ranges import WireError
 TriggerKind: TypeAlias = Literal["racks", "skew"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RackChange:
+class RackChange(Struct, frozen=True, kw_only=True):
     """Replica racks of a partition at the last plan (`before`) and now (`after`)."""
 
     before: Annotated[tuple[str, ...], Renamed("from")]
@@ -59,8 +57,7 @@ def _number(text: str) -> int:
     raise WireError("a key that is no partition number")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RacksEvidence:
+class RacksEvidence(Struct, frozen=True, kw_only=True):
     """Partitions whose replica racks differ from those of the last plan, by topic and number."""
 
     topics: Annotated[
@@ -78,8 +75,7 @@ class RacksEvidence:
         return sum(map(len, self.topics.values()))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemberLoad:
+class MemberLoad(Struct, frozen=True, kw_only=True):
     """Load of a member, with its parts."""
 
     seconds: Number
@@ -92,8 +88,7 @@ class MemberLoad:
     """Records per second that it can read."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SkewEvidence:
+class SkewEvidence(Struct, frozen=True, kw_only=True):
     """Uneven distribution of a group's work over its members.
 
     Loads are seconds, as `levelwind.assignors.problem.drain` defines them; rates and capacities are
@@ -130,8 +125,7 @@ class SkewEvidence:
     """Load by instance."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TriggerRecord(Declared):
+class TriggerRecord(Declared, frozen=True, kw_only=True):
     """A cause to plan a group again: active until a tombstone clears it."""
 
     KIND: ClassVar = "trigger"

@@ -22,8 +22,9 @@ With what no record keeps, a start begins anew:
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from levelwind.assignors.handover.ledger import Incarnation
 from levelwind.assignors.protocol.records import MemberRecord

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 from levelwind.assignors.protocol.patterns.topic_pattern import KEPT_PATTERNS, finds
 
 if TYPE_CHECKING:
@@ -35,7 +37,7 @@ class SubscribedPatterns:
         """
         if record.pattern is None:
             return record
-        return replace(
+        return structs.replace(
             record, topics=_united(record.topics, self._matching(record.pattern, topics))
         )
 
@@ -51,7 +53,7 @@ class SubscribedPatterns:
                 for name in record.topics
                 if name in self.excluded or not finds(record.pattern, name)
             ]
-            record = self.resolved(replace(record, topics=tuple(named)), topics)
+            record = self.resolved(structs.replace(record, topics=tuple(named)), topics)
             live[incarnation] = member._replace(record=record)
         return replace(group, live=live)
 

@@ -11,6 +11,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 from levelwind.assignors.protocol import partition_ranges as ranges
 from levelwind.assignors.protocol.records import PlannedMember, Tombstone
 from levelwind.assignors.protocol.records.cutting import cut_assignments
@@ -132,7 +134,7 @@ def _publish(
     record = plan_record.of(snapshot, cause, plan, policy)
     shares = {member: ranges.by_topic(share) for member, share in plan.target.items()}
     shards, cut = cut_assignments(group.name, record.group_epoch, shares)
-    record = replace(
+    record = structs.replace(
         record,
         mode=mode,
         members=tuple(

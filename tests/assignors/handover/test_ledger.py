@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import dataclasses
 
 import pytest
+from msgspec.structs import replace
 
 from levelwind.assignors.handover.ledger import Incarnation, Ledger
 from levelwind.assignors.handover.ledger_recovery import recover_ledger
@@ -309,7 +310,7 @@ def test_a_planner_that_starts_judges_a_refused_member_again(empty):
     refused, _ = publish(empty.join(slow).join(bad), 1)
     assert [holding.state for holding in refused.holdings.values()] == ["refused"] * 2
     records = [holding.published for holding in refused.holdings.values()]
-    patient = replace(TIMERS, longest_grant=2_000.0)
+    patient = dataclasses.replace(TIMERS, longest_grant=2_000.0)
     for timers, states in ((TIMERS, ["refused", "refused"]), (patient, ["active", "refused"])):
         ledger = recover_ledger(
             group="g",

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from levelwind.assignors.handover import member_events as ev
 from levelwind.assignors.handover.member_machine import step

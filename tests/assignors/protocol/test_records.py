@@ -1,6 +1,5 @@
 """Records of levelwind's topics: their bytes, their schemas, and what is refused."""
 
-import dataclasses
 import json
 from pathlib import Path
 
@@ -8,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
+from msgspec.structs import replace
 
 from levelwind.assignors.protocol import records as r
 from levelwind.assignors.protocol.declared.declaration import as_document, declaration_of
@@ -93,6 +93,16 @@ def test_whatever_replaces_a_field_is_read_only_if_the_schema_allows_it(topic, k
         r.encode(read)
 
 
+@each
+@settings(max_examples=1)
+@given(data=st.data())
+def test_a_record_is_a_frozen_value(topic, kind, data):
+    record = data.draw(RECORDS[topic, kind])
+    for field in kind.__struct_fields__:
+        with pytest.raises(AttributeError):
+            setattr(record, field, None)
+
+
 def test_there_is_a_schema_for_each_kind_and_no_other():
     files = {path.stem for path in Path(schemas.__file__).parent.glob("*.json")}
     assert files == {kind.KIND for _, kind in RECORDS}
@@ -165,7 +175,7 @@ def test_the_bytes_of_a_record_are_canonical():
     record = r.decode("members", *MEMBER)
     assert record.owned == {"t": (0, 1, 2, 5)}
     assert r.encode(record) == MEMBER
-    assert r.encode(dataclasses.replace(record, rack="größe"))[1].count("größe".encode()) == 1
+    assert r.encode(replace(record, rack="größe"))[1].count("größe".encode()) == 1
 
 
 @pytest.mark.parametrize(
@@ -390,7 +400,7 @@ def test_a_pin_is_of_a_partition_to_a_member(subject, setting, reason):
     )
     key, value = r.encode(good)
     assert r.decode("control", key, value) == good
-    bad = dataclasses.replace(good, subject=subject, setting=setting)
+    bad = replace(good, subject=subject, setting=setting)
     read = r.decode("control", *r.encode(bad))
     assert isinstance(read, r.Rejection)
     assert reason in read.reason

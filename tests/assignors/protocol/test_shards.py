@@ -1,9 +1,9 @@
 """Records that are too large for one message: cut into shards, and made whole again."""
 
 import random
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from levelwind.assignors.protocol.records import (
     GroupShard,

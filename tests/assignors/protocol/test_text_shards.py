@@ -2,11 +2,11 @@
 
 import json
 import random
-from dataclasses import replace
 
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from levelwind.assignors.protocol.records import (
     CUT_AS_TEXT,

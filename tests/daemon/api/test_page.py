@@ -5,6 +5,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from levelwind.assignors.protocol.records import Tombstone
 from levelwind_testing import records
@@ -402,7 +403,7 @@ def test_a_lag_that_is_not_known_is_no_zero_and_marks_the_sums(open_page, serve)
     view = served.server._context.view
     view.refresh()
     (topic, record), *_ = sorted(view.groups["payments-ledger"].lags.items())
-    unread = replace(
+    unread = structs.replace(
         record,
         end=(-1, *record.end[1:]),
         lag=(0, *record.lag[1:]),

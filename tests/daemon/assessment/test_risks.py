@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from levelwind.daemon.assessment.gain import lag_of
 from levelwind.daemon.assessment.observed_groups import EMPTY, REBALANCING, MemberDetail
@@ -22,7 +23,7 @@ def risks(observation):
 
 def leaderless():
     found = layout(1)
-    topic = replace(found.topics[TOPIC], leader=(-1,))
+    topic = structs.replace(found.topics[TOPIC], leader=(-1,))
     return replace(found, topics={TOPIC: topic})
 
 

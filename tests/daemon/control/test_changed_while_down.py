@@ -1,8 +1,7 @@
 """Transcripts of members that changed while no daemon ran: the next one plans for them."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from levelwind.assignors.protocol.records import GroupRecord
 from levelwind_testing.control.play import Play

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from levelwind.assignors.protocol import partition_ranges as ranges
 from levelwind.assignors.protocol.records import (
@@ -78,7 +79,7 @@ def test_a_plan_of_the_default_strategy_has_a_certificate():
     play = Play(strategy=ControlSettings().strategy)
     play.start()
     play.receive("metadata", topic())
-    play.receive("lag", replace(lag(9000, 30, 20, 10), rate=(0.0, None, 1.0, 0.5)))
+    play.receive("lag", structs.replace(lag(9000, 30, 20, 10), rate=(0.0, None, 1.0, 0.5)))
     two_members(play)
     (published,) = play.plans
     (record,) = (r for r in play.log if isinstance(r, GroupRecord))
@@ -145,7 +146,7 @@ def test_what_crosses_racks_is_weighed_by_what_arrives_where_the_settings_say_ho
     tmp_path,
 ):
     racks = (("a",), ("a",), ("a",), ("b",))
-    arriving = replace(lag(0, 0, 0, 0), rate=(0.0, 900.0, 800.0, 700.0))
+    arriving = structs.replace(lag(0, 0, 0, 0), rate=(0.0, 900.0, 800.0, 700.0))
     counted = Play(strategy="optimal")
     weighed = configured(tmp_path, "[groups.g]\nrecord_bytes = 100\nhorizon = 0")
     counted.start()
@@ -188,7 +189,7 @@ def test_a_partition_that_moves_is_granted_only_after_its_owner_gave_it_up(play)
 def test_a_member_that_leaves_frees_its_partitions_at_once(play):
     two_members(play)
     gone = play.members.pop(("m1", "i1"))
-    play.receive("members", replace(gone, state="left", owned={}))
+    play.receive("members", structs.replace(gone, state="left", owned={}))
     play.wait(1.5)
     assert play.owned() == {"m0": "0-3"}
     assert Tombstone(("m", "g", "m1", "i1")) in play.log
@@ -231,7 +232,7 @@ def test_members_whose_heartbeats_are_spread_over_time_freeze_it_too(play):
         play.wait(0.5)
     play.wait(5)
     play.unresponsive |= {(f"m{i}", "i1") for i in range(4)}
-    spread = [replace(play.members[f"m{i}", "i1"], heartbeat=50) for i in range(4)]
+    spread = [structs.replace(play.members[f"m{i}", "i1"], heartbeat=50) for i in range(4)]
     for record in spread:
         play.receive("members", record)
         play.wait(0.5)
@@ -305,7 +306,7 @@ def test_a_group_whose_plan_fails_stays_as_it_is_and_others_are_planned(play):
 def test_a_restarted_instance_keeps_its_partitions_and_makes_no_plan(play):
     two_members(play)
     gone = play.members.pop(("m1", "i1"))
-    play.receive("members", replace(gone, state="left", owned={}))
+    play.receive("members", structs.replace(gone, state="left", owned={}))
     play.join(member("m1", incarnation="i2"))
     play.wait(3)
     assert len(play.plans) == 1
@@ -328,7 +329,7 @@ def test_an_owner_that_no_record_knows_keeps_its_partitions_until_its_eviction_w
     play.unresponsive.add(("unknown", "i1"))
     unknown_owner = member("unknown", state="active", acked=3, owned={"t": (0,)})
     play.receive("members", unknown_owner)
-    play.receive("members", replace(unknown_owner, heartbeat=1))
+    play.receive("members", structs.replace(unknown_owner, heartbeat=1))
     play.wait(TIMERS.grant - 2)
     assert play.owned() == {"m0": "1-3"}
     assert [e["instance"] for e in play.logged("member.evicted")] == ["unknown"]
@@ -351,7 +352,7 @@ def test_partitions_of_a_live_owner_whose_record_was_lost_are_given_to_no_other_
 def test_a_member_that_leaves_with_partitions_is_evicted_rather_than_believed(play):
     two_members(play)
     gone = play.members.pop(("m1", "i1"))
-    play.receive("members", replace(gone, state="left"))
+    play.receive("members", structs.replace(gone, state="left"))
     play.wait(TIMERS.grant - 2)
     assert play.owned() == {"m0": "0,2"}
     play.wait(4)
@@ -387,7 +388,7 @@ def test_a_topic_that_grows_is_planned_again(play):
 
 def test_a_leader_that_moves_is_no_cause_to_plan(play):
     two_members(play)
-    play.receive("metadata", replace(topic(at=5000), leader=(2, 2, 2, 2)))
+    play.receive("metadata", structs.replace(topic(at=5000), leader=(2, 2, 2, 2)))
     play.wait(5)
     assert len(play.plans) == 1
 
@@ -457,13 +458,15 @@ def test_a_trigger_waits_for_the_end_of_the_hand_over_that_is_under_way():
     for beat in range(4):
         play.wait(2)
         play.receive(
-            "members", replace(busy, heartbeat=100 + beat)
+            "members", structs.replace(busy, heartbeat=100 + beat)
         )  # alive, and not done with its work yet
     assert [p["cause"] for p in play.plans] == ["membership", "membership"]
     revoked = [r for r in play.log if isinstance(r, MemberAssignment) and r.instance == "m0"][-1]
     play.unresponsive.clear()
     play.join(
-        replace(busy, state="active", acked_epoch=revoked.member_epoch, owned=revoked.assigned)
+        structs.replace(
+            busy, state="active", acked_epoch=revoked.member_epoch, owned=revoked.assigned
+        )
     )
     play.wait(2)
     assert play.plans[-1]["cause"] == "skew"

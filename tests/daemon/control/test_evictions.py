@@ -1,8 +1,7 @@
 """Transcripts of evictions: when partitions of evicted members are free, and who stays out."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from levelwind.assignors.handover.ledger import Incarnation
 from levelwind.assignors.protocol import partition_ranges as ranges

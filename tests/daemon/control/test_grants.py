@@ -1,6 +1,6 @@
 """Transcripts of grants that do not begin, and of partitions that no record gives to a member."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from levelwind.assignors.protocol import partition_ranges as ranges
 from levelwind.assignors.protocol.records import MemberAssignment, Nack

@@ -1,9 +1,9 @@
 """Group epochs: each step of a group has an epoch of its own, also over restarts."""
 
-from dataclasses import replace
 from itertools import pairwise
 
 import pytest
+from msgspec.structs import replace
 
 from levelwind.assignors.protocol.records import GroupRecord, MemberAssignment, Tombstone
 from levelwind_testing.control.play import TIMERS, Play

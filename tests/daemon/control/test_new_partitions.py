@@ -1,8 +1,7 @@
 """Partitions that are new to a group are read from their beginning, by its plans' records."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from levelwind.assignors.protocol.records import MemberAssignment
 from levelwind.daemon.control.settings import PlanSettings

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from levelwind.assignors.protocol.records import GroupRecord
 from levelwind.daemon.control.settings import Cause, CooldownSettings
@@ -106,7 +107,7 @@ def test_the_one_cooldown_that_an_older_daemon_wrote_holds_back_every_trigger():
     play.wait(5)
     play.stop()
     records = [
-        (kind, replace(record, cooldown=replace(record.cooldown, causes=None)))
+        (kind, structs.replace(record, cooldown=structs.replace(record.cooldown, causes=None)))
         if isinstance(record, GroupRecord)
         else (kind, record)
         for kind, record in play.written

@@ -1,8 +1,7 @@
 """Transcripts of silent and slow members: only time in which the daemon could read counts."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from levelwind.assignors.protocol.records import MemberAssignment
 from levelwind_testing.control.play import TIMERS, Play

@@ -5,11 +5,13 @@ stand still, and it reads the newest record of each: that is what it believes li
 starts on what compaction leaves of the same topics. Both must believe the same of each life.
 """
 
-from dataclasses import dataclass, field, replace
+import dataclasses
+from dataclasses import dataclass, field
 
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from levelwind.assignors.handover.ledger import Incarnation
 from levelwind.assignors.protocol import partition_ranges as ranges
@@ -243,7 +245,9 @@ CHOICE = st.integers(0, 11)
 
 def without_decisions(play):
     """Let a control decide nothing for a second, as after its records were refused."""
-    play.state = replace(play.state, postponed={"g": Postponement(pause=0.0, until=play.now + 1)})
+    play.state = dataclasses.replace(
+        play.state, postponed={"g": Postponement(pause=0.0, until=play.now + 1)}
+    )
 
 
 def happenings(kinds, count):

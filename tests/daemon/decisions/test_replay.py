@@ -5,6 +5,7 @@ from dataclasses import replace
 from random import Random
 
 import pytest
+from msgspec import structs
 
 from levelwind.assignors.optimal.model import work_budget
 from levelwind.assignors.protocol import partition_ranges as ranges
@@ -31,7 +32,7 @@ def drafts_of(strategy="optimal", *, options=None, sizes=None, partitions=40, me
     play.receive("metadata", topic(racks=racks))
     behind = [random.randrange(50_000) for _ in range(partitions)]
     rates = tuple(random.random() * 1000 for _ in range(partitions))
-    play.receive("lag", replace(lag(*behind, at=play.now * 1000), rate=rates))
+    play.receive("lag", structs.replace(lag(*behind, at=play.now * 1000), rate=rates))
     play.join(*(member(f"m{n}", rack="abc"[n % 3]) for n in range(members)))
     play.wait(3)
     play.receive("control", request(at=1))
@@ -156,7 +157,7 @@ def test_a_large_decision_is_cut_and_assembled_and_one_that_lacks_a_part_is_left
     assert len(first) > 3
     assert [entry.id for entry in assemble([*first, *second])] == [first[0].id, second[0].id]
     assert [entry.id for entry in assemble([*first[:2], *first[3:], *second])] == [second[0].id]
-    torn = replace(first[1], body="!" * 300)
+    torn = structs.replace(first[1], body="!" * 300)
     assert list(assemble([first[0], torn, *first[2:]])) == []
 
 

@@ -1,8 +1,7 @@
 """What people are shown of groups: whole names, whatever is in them, and triggers in words."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from levelwind.assignors.protocol import partition_ranges as ranges
 from levelwind.assignors.protocol.declared.declaration import as_document

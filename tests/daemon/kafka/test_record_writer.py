@@ -1,9 +1,8 @@
 """Where a record goes, and what happens while a producer's queue is full."""
 
-from dataclasses import replace
-
 import pytest
 from confluent_kafka import KafkaError, KafkaException
+from msgspec.structs import replace
 
 from levelwind.assignors.protocol.records import (
     OperatorRecord,

@@ -1,12 +1,12 @@
 """Records that repeat the one before: announcements, and samples of lag."""
 
 import json
-from dataclasses import replace
 from unittest.mock import patch
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from levelwind.assignors.protocol.records import CutRecord, Rejection, Tombstone, decode, encode
 from levelwind.assignors.protocol.records.cutting import cut_text

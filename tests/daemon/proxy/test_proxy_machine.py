@@ -1,9 +1,9 @@
 """The proxy in one group: a modelled coordinator, members that come and go, and every mishap."""
 
 import random
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from levelwind.assignors.clients.group_join import Joiner, join_subscription
 from levelwind.assignors.protocol.kafka.carried_plan import rack_ids

@@ -4,11 +4,11 @@ import csv
 import io
 import json
 from contextlib import ExitStack
-from dataclasses import replace
 
 import pytest
 from click.testing import CliRunner
 from confluent_kafka import Consumer, Producer, TopicPartition
+from msgspec.structs import replace
 
 from levelwind.assignors.protocol import partition_ranges as ranges
 from levelwind.assignors.protocol.records import encode

@@ -1,13 +1,13 @@
 """The columns of lag records are what `LagRecord` writes, to the byte."""
 
 import json
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from msgspec.structs import replace
 
 from levelwind.assignors.protocol.records import LagRecord, encode
 from levelwind.streaming.messages import lag_json

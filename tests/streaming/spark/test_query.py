@@ -1,6 +1,5 @@
 """The query on real brokers: commits become lag and triggers, owners those of their groups."""
 
-import dataclasses
 import itertools
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -10,6 +9,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
+from msgspec.structs import replace
 from pyspark.sql import SparkSession
 
 from levelwind.assignors.protocol.records import MemberAssignment, Tombstone
@@ -302,12 +302,12 @@ def test_lag_of_a_topic_of_many_partitions_is_one_record(
     seen, ends = lw.observe(topic), lw.sample(topic)
     ones = ((1,),) * MANY
     layout = {"leader": (1,) * MANY, "replicas": ones, "isr": ones, "racks": (("a",),) * MANY}
-    lw.publish(dataclasses.replace(seen, at=now(), **layout))
+    lw.publish(replace(seen, at=now(), **layout))
     lw.commit(group, topic, {0: 4})
     offsets = {"begin": (0,) * MANY, "stable": (10,) * MANY, "high": (10,) * MANY}
     at = now()
     lw.publish(
-        dataclasses.replace(
+        replace(
             ends, at=at, data_end=None, gaps=None, offsets_topic_ends=lw.ends(OFFSETS), **offsets
         )
     )

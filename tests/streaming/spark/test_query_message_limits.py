@@ -1,6 +1,5 @@
 """The query where its topics take small messages: records are cut, or cost themselves alone."""
 
-import dataclasses
 import itertools
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +12,7 @@ from confluent_kafka.admin import (
     ConfigResource,
     ResourceType,
 )
+from msgspec.structs import replace
 from pyspark.sql import SparkSession
 
 from levelwind.assignors.protocol.declared.declaration import canonical
@@ -58,9 +58,7 @@ def test_a_record_that_is_too_large_is_cut_to_what_its_topic_takes_now_or_costs_
     ones = ((1,),) * PARTITIONS
     racks = (("a",),) * PARTITIONS
     lw.publish(
-        dataclasses.replace(
-            seen, at=now(), leader=(1,) * PARTITIONS, replicas=ones, isr=ones, racks=racks
-        )
+        replace(seen, at=now(), leader=(1,) * PARTITIONS, replicas=ones, isr=ones, racks=racks)
     )
 
     def commit(offset: int) -> None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from msgspec import structs
 
 from levelwind.assignors.protocol.records import DeadLetter, ReplayRecord, Tombstone, decode, encode
 from levelwind.daemon.inspection.dead_letters import (
@@ -261,7 +262,7 @@ def test_a_record_of_a_topic_made_anew_is_not_the_letters(installed: Installed) 
 def test_a_letter_that_was_cut_is_replayed_whole(installed: Installed) -> None:
     upgraded(installed)
     (letter,) = installed.letters
-    cut = replace(letter, raw_value=(letter.raw_value or b"")[:5])
+    cut = structs.replace(letter, raw_value=(letter.raw_value or b"")[:5])
     classified = classify(cut, installed.scans()[OFFSETS], TOPICS, 0)
     assert classified.replay is not None
     assert classified.replay.raw_value == letter.raw_value
@@ -393,8 +394,8 @@ def test_letters_stand_until_their_tombstone_and_the_last_word_on_a_place_counts
     letter = DeadLetter(
         at=1, topic="t", partition=0, offset=5, reason="r", raw_key=b"k", raw_value=b"v"
     )
-    other = replace(letter, topic="u")
-    again = replace(letter, reason="s")
+    other = structs.replace(letter, topic="u")
+    again = structs.replace(letter, reason="s")
     assert open_letters([letter, other, again], None) == [again, other]
     assert open_letters([letter, other], "u") == [other]
     assert open_letters([letter, Tombstone(letter.key), other], None) == [other]

@@ -1,6 +1,6 @@
 """Records that are too large for one message."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from levelwind.assignors.protocol.records import (
     GroupRecord,

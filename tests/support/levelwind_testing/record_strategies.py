@@ -1,15 +1,16 @@
 """Strategies of records by their declarations: whatever a record may hold is drawn."""
 
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 from hypothesis import strategies as st
+from msgspec.structs import fields
 
 from levelwind.assignors.protocol import records as r
 from levelwind.assignors.protocol.declared.fields import Key, Share, Shares
+from levelwind.assignors.protocol.declared.json_form import is_struct
 from levelwind.assignors.protocol.declared.marks import Among, Indexed, Shape, marks_of
 from levelwind.assignors.protocol.records.metadata import Gaps
 from levelwind.assignors.protocol.records.operators.lever import LeverRecord
@@ -78,7 +79,7 @@ def _values(hint: Any, lengths: Mapping[str, int]) -> "st.SearchStrategy[Any]":
         return st.dictionaries(_values(arguments[0], {}), _values(arguments[1], {}), max_size=2)
     if origin is Annotated:
         return _annotated(hint, lengths)
-    return records_of(hint) if is_dataclass(hint) else _numbers_and_texts(hint, [])
+    return records_of(hint) if is_struct(hint) else _numbers_and_texts(hint, [])
 
 
 def _list(items: "st.SearchStrategy[Any]", length: int | None) -> "st.SearchStrategy[Any]":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal, TypeAlias
 
 from msgspec import Meta
@@ -19,8 +18,7 @@ for the reason that the decision gives; the plan waits for approval; an operator
 be followed; computing failed; or an operator gave an order."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DecisionPart(Declared):
+class DecisionPart(Declared, frozen=True, kw_only=True):
     """One part of a decision; most decisions have one part."""
 
     KIND: ClassVar = "decision"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar, Literal, TypeAlias, get_args
 
 from levelwind.assignors.protocol.declared.declaration import Declared
@@ -18,8 +17,7 @@ NO_SUBJECT = "*"
 """The subject of a lever that has none but its group."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeverRecord(Declared):
+class LeverRecord(Declared, frozen=True, kw_only=True):
     """One lever in force; the tombstone of its key releases it."""
 
     KIND: ClassVar = "lever"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from levelwind.assignors.protocol.declared.declaration import Declared
@@ -10,8 +9,7 @@ from levelwind.assignors.protocol.declared.fields import Name, Shares, Time, Who
 from levelwind.assignors.protocol.records.planned_group import Score
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProposalRecord(Declared):
+class ProposalRecord(Declared, frozen=True, kw_only=True):
     """A plan that a group's settings keep from being published until an operator approves it."""
 
     KIND: ClassVar = "proposal"

@@ -1,10 +1,9 @@
 """Members that follow published plans, without brokers."""
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from levelwind.assignors.clients.classic import published_assignor
 from levelwind.assignors.clients.classic.cluster_view import ClusterView

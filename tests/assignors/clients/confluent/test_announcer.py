@@ -1,8 +1,8 @@
-from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
+from msgspec.structs import replace
 
 from levelwind.assignors.clients.confluent.following.announcer import Announcer
 from levelwind_testing.kafka.failed_producer import FailedProducer

@@ -1,8 +1,7 @@
 """Cross-rack shares: nominal by the replicas, effective by what brokers let consumers fetch."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from levelwind.assignors.protocol.records import BrokerRecord, Tombstone
 from levelwind.daemon.control.gain.cross_rack import cross_rack_shares

@@ -1,7 +1,8 @@
 """Facts about the control: what they say, and that no later step changes it."""
 
 from copy import deepcopy
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from levelwind.assignors.protocol.records import LagRecord, Tombstone
 from levelwind.daemon.control.controller import PlanBudget

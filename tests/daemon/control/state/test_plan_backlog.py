@@ -1,8 +1,7 @@
 """Storms: more plans are due at once than one step may make."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from levelwind.daemon.control.controller import PlanBudget
 from levelwind_testing.control.play import TIMERS, Play

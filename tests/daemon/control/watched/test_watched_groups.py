@@ -1,8 +1,7 @@
 """Plans of groups that Kafka's coordinator manages, published for others to apply."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from levelwind.assignors.protocol import partition_ranges as ranges
 from levelwind.assignors.protocol.records import GroupRecord, PlanShard, Tombstone, cutting

@@ -1,10 +1,10 @@
 """The host of the pipeline: when a daemon starts one, keeps it, and leaves another's alone."""
 
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import ClassVar
 
 import pytest
+from msgspec.structs import replace
 
 from levelwind.daemon.config.settings import load
 from levelwind.daemon.pipeline.progress_totals import ProgressTotals

@@ -1,7 +1,8 @@
 """Random story of groups, for controls that must have the same effects at the same times."""
 
-from dataclasses import replace
 from random import Random
+
+from msgspec.structs import replace
 
 from levelwind.assignors.protocol.records import MemberSpeed, Nack, SpeedRecord, Tombstone, encode
 from levelwind.assignors.protocol.unread_lag import left_unread

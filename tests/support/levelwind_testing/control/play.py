@@ -1,6 +1,8 @@
 """Transcripts of the control: a control, its clock, and its members."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+
+from msgspec.structs import replace
 
 from levelwind.assignors.handover.timers import Timers
 from levelwind.assignors.protocol import partition_ranges as ranges

@@ -4,8 +4,10 @@ Each step gives the records that the daemon would read next. The same seed gives
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from random import Random
+
+from msgspec.structs import replace
 
 from levelwind.assignors.protocol.records import (
     BrokerRecord,

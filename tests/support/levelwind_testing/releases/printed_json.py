@@ -2,10 +2,10 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any
 
 from click.testing import CliRunner
+from msgspec.structs import replace
 
 from levelwind.assignors.protocol.records import DeadLetter
 from levelwind.daemon.cli.main import main
