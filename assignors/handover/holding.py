@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
-from msgspec import structs
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from levelwind.assignors.protocol import partition_ranges as ranges
 from levelwind.assignors.protocol import transactional_ids
+from levelwind.assignors.protocol.partition_ranges import TopicPartition
 from levelwind.assignors.protocol.patterns.topic_pattern import pattern_refusal
+from levelwind.assignors.protocol.records import MemberAssignment
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from levelwind.assignors.handover.planner_time import PlannerTime
     from levelwind.assignors.handover.timers import Timers
-    from levelwind.assignors.protocol.partition_ranges import TopicPartition
-    from levelwind.assignors.protocol.records import MemberAssignment, MemberRecord
+    from levelwind.assignors.protocol.records import MemberRecord
     from levelwind.assignors.protocol.records.planner import AssignmentState
 
 
@@ -127,8 +129,7 @@ def standing_by(refusal: str) -> Standing:
     return Refused(refusal) if refusal else SERVING
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Holding:
+class Holding(Struct, frozen=True, kw_only=True):
     """Partitions that one incarnation may be using, and the last record published about it."""
 
     waits: Waits
@@ -191,7 +192,7 @@ class Holding:
 
         Epochs, the reason and what is new describe a change; alone they are not one.
         """
-        return self.published is not None and record == structs.replace(
+        return self.published is not None and record == replace(
             self.published,
             planner_epoch=record.planner_epoch,
             group_epoch=record.group_epoch,

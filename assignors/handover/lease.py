@@ -12,13 +12,13 @@ A dead planner ends no lease. Times are seconds of the boot clock.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
 
 NEVER = float("-inf")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lease:
+class Lease(Struct, frozen=True, kw_only=True):
     """A member's lease in one life.
 
     Guarantees: a lease that has lapsed is never renewed.

@@ -12,10 +12,13 @@ written for as long, and the brokers refuse its commits where they are transacti
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
 from itertools import chain
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from levelwind.assignors.handover.holding import (
     DEPARTED,
@@ -27,17 +30,17 @@ from levelwind.assignors.handover.holding import (
     refusal_of,
     standing_by,
 )
+from levelwind.assignors.handover.timers import Timers
 from levelwind.assignors.handover.unpublished import unpublished
 from levelwind.assignors.protocol import partition_ranges as ranges
 from levelwind.assignors.protocol.declared.fields import LAST_EPOCH
+from levelwind.assignors.protocol.partition_ranges import TopicPartition
 from levelwind.assignors.protocol.records import MemberAssignment, Tombstone
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection
 
     from levelwind.assignors.handover.planner_time import PlannerTime
-    from levelwind.assignors.handover.timers import Timers
-    from levelwind.assignors.protocol.partition_ranges import TopicPartition
     from levelwind.assignors.protocol.records import MemberRecord
 
 __all__ = ["BELIEVED_EPOCH", "Incarnation", "Ledger", "RecordChange"]
@@ -62,8 +65,7 @@ class Incarnation(NamedTuple):
     incarnation: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ledger:
+class Ledger(Struct, frozen=True, kw_only=True):
     """Holdings and target of one group, by incarnation.
 
     A ledger is a value: each operation returns another ledger, and a step whose transaction failed

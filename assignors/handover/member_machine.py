@@ -14,8 +14,9 @@ ticks the shell's own threads ask the lease.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from levelwind.assignors.handover.member_events import (
     Announce,

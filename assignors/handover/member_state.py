@@ -6,18 +6,19 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, TypeAlias
 
+from msgspec import Struct
+
 from levelwind.assignors.handover.lease import Lease
+from levelwind.assignors.handover.member_events import PartitionSet
+from levelwind.assignors.handover.timers import Timers
 from levelwind.assignors.protocol import partition_ranges as ranges
-from levelwind.assignors.protocol.records import MemberRecord, Nack
+from levelwind.assignors.protocol.records import MemberAssignment, MemberRecord, Nack
 
 if TYPE_CHECKING:
-    from levelwind.assignors.handover.member_events import PartitionSet
-    from levelwind.assignors.handover.timers import Timers
-    from levelwind.assignors.protocol.records import Key, MemberAssignment, MemberState
+    from levelwind.assignors.protocol.records import Key, MemberState
 
 
 class Phase(StrEnum):
@@ -40,8 +41,7 @@ class Phase(StrEnum):
 # Work in progress.
 
 
-@dataclass(frozen=True, slots=True)
-class Revoking:
+class Revoking(Struct, frozen=True):
     """The member waits for `RevokeFinished`."""
 
     partitions: PartitionSet
@@ -49,15 +49,13 @@ class Revoking:
     """The record that is being applied; None when the member leaves."""
 
 
-@dataclass(frozen=True, slots=True)
-class Granting:
+class Granting(Struct, frozen=True):
     """The member waits for `GrantFinished` or `GrantFailed`."""
 
     partitions: PartitionSet
 
 
-@dataclass(frozen=True, slots=True)
-class Losing:
+class Losing(Struct, frozen=True):
     """The member waits for `LoseFinished`."""
 
     commit_undecided: bool
@@ -67,8 +65,7 @@ class Losing:
 Work: TypeAlias = Revoking | Granting | Losing
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemberProfile:
+class MemberProfile(Struct, frozen=True, kw_only=True):
     """Properties that a member announces in each of its lives; see `MemberRecord`."""
 
     group: str
@@ -88,8 +85,7 @@ class MemberProfile:
     """Pattern of further topics; None without."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemberMachine:
+class MemberMachine(Struct, frozen=True, kw_only=True):
     """State of one member in one life."""
 
     profile: MemberProfile

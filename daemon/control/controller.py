@@ -11,8 +11,10 @@ decision can be replayed and explained.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from levelwind.assignors.handover.ledger import BELIEVED_EPOCH
 from levelwind.assignors.protocol.records import (

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from levelwind.assignors.handover.ledger import Incarnation
 from levelwind.assignors.protocol.records import (

@@ -7,51 +7,52 @@ decides which members are planned for.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from msgspec import structs
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from levelwind.assignors.handover.ledger import Incarnation, Ledger
 from levelwind.assignors.protocol import partition_ranges as ranges
 from levelwind.assignors.protocol.declared.declaration import as_document
+from levelwind.assignors.protocol.partition_ranges import TopicPartition
 from levelwind.assignors.protocol.patterns.topic_pattern import finds
+from levelwind.assignors.protocol.records import (
+    GroupRecord,
+    Key,
+    LagRecord,
+    OperatorRecord,
+    ProposalRecord,
+    SpeedRecord,
+    TriggerRecord,
+)
+from levelwind.assignors.protocol.unread_lag import UnreadLag
 from levelwind.daemon.control.context import LogEvent
 from levelwind.daemon.control.gain.overload import DemandWatch
 from levelwind.daemon.control.lever_set import NO_LEVERS, GroupLevers
 from levelwind.daemon.control.members import absent_members, start_bars
-from levelwind.daemon.control.members.live_member import Basis, Profile
+from levelwind.daemon.control.members.duplicate_instances import InstanceConflict
+from levelwind.daemon.control.members.live_member import Basis, Live, Profile
+from levelwind.daemon.control.members.proxied_members import ProxiedMember
+from levelwind.daemon.control.members.start_bars import StartBars
 from levelwind.daemon.control.policy import PolicyState, Situation
 from levelwind.daemon.control.settings import Cause
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Collection, Iterator
 
     from levelwind.assignors.handover.planner_time import PlannerTime
     from levelwind.assignors.handover.timers import Timers
-    from levelwind.assignors.protocol.partition_ranges import TopicPartition
     from levelwind.assignors.protocol.records import (
-        GroupRecord,
-        Key,
-        LagRecord,
         MemberRecord,
-        OperatorRecord,
-        ProposalRecord,
-        SpeedRecord,
         TopicRecord,
-        TriggerRecord,
     )
-    from levelwind.assignors.protocol.unread_lag import UnreadLag
-    from levelwind.daemon.control.members.duplicate_instances import InstanceConflict
-    from levelwind.daemon.control.members.live_member import Live
-    from levelwind.daemon.control.members.proxied_members import ProxiedMember
-    from levelwind.daemon.control.members.start_bars import StartBars
     from levelwind.daemon.control.planning import ComputedPlan
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ManagedGroup:
+class ManagedGroup(Struct, frozen=True, kw_only=True):
     """One managed group, for the control's thread alone.
 
     A value but for `live`, `lags` and `unread`, into which the most frequent records are entered.
@@ -175,7 +176,7 @@ class ManagedGroup:
         for instance, topics in start_bars.effective(self.bars, subscriptions).items():
             record = announced[instance]
             read = tuple(topic for topic in record.topics if topic not in topics)
-            announced[instance] = structs.replace(record, topics=read)
+            announced[instance] = replace(record, topics=read)
         return announced
 
     @property

@@ -16,20 +16,23 @@ clock: the daemon's, or the simulated one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from levelwind.assignors.problem.score import Score
+from levelwind.assignors.protocol.partition_ranges import TopicPartition
 from levelwind.daemon.control.gain.cooldown import TRIGGERED, CooldownState, ExpectedGain
+from levelwind.daemon.control.gain.waiting import WaitingFigures
 from levelwind.daemon.control.settings import Cause
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection
 
     from levelwind.assignors.problem.drain import DrainFigures
-    from levelwind.assignors.problem.score import Score
-    from levelwind.assignors.protocol.partition_ranges import TopicPartition
-    from levelwind.daemon.control.gain.waiting import WaitingFigures
     from levelwind.daemon.control.settings import ControlSettings
 
 
@@ -87,8 +90,7 @@ class Suppression(NamedTuple):
     """Seconds from the objection until then; they double while a plan would gain too little."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Proposal:
+class Proposal(Struct, frozen=True, kw_only=True):
     """What a computed plan would change."""
 
     before: Score
@@ -149,8 +151,7 @@ class Situation(NamedTuple):
     """Whether an operator has paused the group: no trigger gets a plan."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PolicyState:
+class PolicyState(Struct, frozen=True, kw_only=True):
     """State that the policy keeps of one group."""
 
     changes: Mapping[Cause, Change] = field(default_factory=dict)

@@ -8,9 +8,11 @@ in live: `membership.resumption` has the law.
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from levelwind.assignors.handover.ledger import BELIEVED_EPOCH, Incarnation
 from levelwind.assignors.handover.ledger_recovery import recover_ledger

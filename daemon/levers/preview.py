@@ -6,8 +6,10 @@ levers in force and those to be tried, and one plan is computed; nothing is publ
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from levelwind.assignors.protocol.records import (
     LeverRecord,

@@ -11,16 +11,17 @@ permissions hide it as well.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
-from msgspec import structs
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from levelwind.assignors.protocol.records import BrokerRecord, OffsetsRecord, Tombstone, TopicRecord
 from levelwind.daemon.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from levelwind.assignors.protocol.records import Key, Record
 
@@ -33,8 +34,7 @@ UNKNOWN = -1
 """An offset that could not be read, and the leader of a partition without one."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ObservedTopic:
+class ObservedTopic(Struct, frozen=True, kw_only=True):
     """A topic as the cluster describes it; the lists are indexed by partition."""
 
     id: str
@@ -43,8 +43,7 @@ class ObservedTopic:
     isr: tuple[tuple[int, ...], ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterSnapshot:
+class ClusterSnapshot(Struct, frozen=True, kw_only=True):
     """The cluster as one probe saw it."""
 
     at: int
@@ -64,16 +63,14 @@ class ClusterSnapshot:
     """Number of partitions of `__consumer_offsets`; 0 before the topic exists."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterState:
+class ClusterState(Struct, frozen=True, kw_only=True):
     """The newest record of each broker and topic."""
 
     brokers: Mapping[int, BrokerRecord] = field(default_factory=dict)
     topics: Mapping[str, TopicRecord] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
+class Selection(Struct, frozen=True):
     """Observed topics: those that an inclusion matches in full and no exclusion does."""
 
     include: tuple[re.Pattern[str], ...]
@@ -107,10 +104,7 @@ def diff(
 ) -> tuple[ClusterState, tuple[Change, ...]]:
     """Apply a snapshot to the previous state; return the new state and the records to publish."""
     brokers = {
-        **{
-            number: structs.replace(broker, online=False)
-            for number, broker in previous.brokers.items()
-        },
+        **{number: replace(broker, online=False) for number, broker in previous.brokers.items()},
         **{
             number: BrokerRecord(
                 broker=number,
@@ -198,10 +192,10 @@ def _with_published_times(
     result = {}
     for name, record in sorted(records.items()):
         published = previous.get(name)
-        if published is not None and published == structs.replace(record, at=published.at):
+        if published is not None and published == replace(record, at=published.at):
             result[name] = published
         else:
-            result[name] = structs.replace(
+            result[name] = replace(
                 record, at=at if published is None else max(at, published.at + 1)
             )
     return result
@@ -331,7 +325,7 @@ def changed_samples(
         sample
         for sample in samples
         if (before := published.get(sample.topic)) is None
-        or structs.replace(before, at=sample.at) != sample
+        or replace(before, at=sample.at) != sample
     ]
 
 

@@ -7,8 +7,9 @@ the group of daemons and the signals only post to its mailbox or set a flag.
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from levelwind.assignors.boot_clock import boot_seconds
 from levelwind.daemon import memory

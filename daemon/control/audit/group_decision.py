@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from msgspec import Struct
 
-if TYPE_CHECKING:
-    from levelwind.assignors.protocol.records import Record, Tombstone
-    from levelwind.daemon.control.audit.decision_draft import DecisionDraft
-    from levelwind.daemon.control.context import LogEvent
-    from levelwind.daemon.control.managed_group import ManagedGroup
+from levelwind.assignors.protocol.records import Record, Tombstone
+from levelwind.daemon.control.audit.decision_draft import DecisionDraft
+from levelwind.daemon.control.context import LogEvent
+from levelwind.daemon.control.managed_group import ManagedGroup
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Decision:
+class Decision(Struct, frozen=True, kw_only=True):
     """A group after a decision, the records of one transaction, and their log events."""
 
     group: ManagedGroup

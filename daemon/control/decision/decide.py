@@ -8,10 +8,9 @@ records. Every refusal is logged with its reason, once.
 from __future__ import annotations
 
 import traceback
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from msgspec import structs
+from msgspec.structs import replace
 
 from levelwind.assignors.problem.inputs import ProblemError
 from levelwind.assignors.protocol.records import RacksEvidence, Tombstone
@@ -90,7 +89,7 @@ def evaluate_last_plan(group: ManagedGroup, snapshot: GroupSnapshot) -> Decision
     evaluated = replace(group, policy=policy)
     if group.plan is not None:
         cooldown = plan_record.planned_cooldown(policy, now, snapshot.context.at)
-        evaluated = replace(evaluated, plan=structs.replace(group.plan, cooldown=cooldown))
+        evaluated = replace(evaluated, plan=replace(group.plan, cooldown=cooldown))
     fields = {
         "group": group.name,
         "expected": round(expected.after, 3),
@@ -350,13 +349,13 @@ def confirm(
     # Also of topics that no member reads any more: the trigger rests on them too.
     evidence = trigger.evidence.topics if isinstance(trigger.evidence, RacksEvidence) else ()
     layouts_at = [topics[name].at for name in evidence if name in topics]
-    record = structs.replace(
+    record = replace(
         in_force,
         metadata_at=max(snapshot.metadata_at, in_force.metadata_at or 0, *layouts_at),
         topics={
             # The number of partitions stays what the plan covers: a topic that has grown since is
             # still to be planned.
-            name: structs.replace(topic, racks=plan_record.racks(topics[name]))
+            name: replace(topic, racks=plan_record.racks(topics[name]))
             if name in topics and topics[name].id == topic.id
             else topic
             for name, topic in in_force.topics.items()
@@ -427,7 +426,7 @@ def _keep_last_epoch(group: ManagedGroup) -> Decision:
     plan = group.plan
     if plan is None or max(plan.newest_epoch, *epochs, 0) >= group.ledger.epoch:
         return Decision(group=group)
-    plan = structs.replace(plan, last_epoch=group.ledger.epoch)
+    plan = replace(plan, last_epoch=group.ledger.epoch)
     return Decision(group=replace(group, plan=plan), records=(plan,))
 
 

@@ -6,8 +6,9 @@ planning thaws.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from levelwind.daemon.control.freeze.freeze_reason import BINDING, FreezeReason
 from levelwind.daemon.control.policy import Change, Objection, Suppression

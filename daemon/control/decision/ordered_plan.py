@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from levelwind.assignors.protocol import partition_ranges as ranges
 from levelwind.assignors.protocol.records import ProposalRecord, Tombstone

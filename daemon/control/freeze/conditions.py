@@ -6,8 +6,10 @@ moment. Times are boot seconds unless they say otherwise.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from levelwind.daemon.control.freeze.freeze_reason import FreezeReason
 
@@ -24,8 +26,7 @@ LEAST_REJECTED = 4
 """Rejected records of one interval below which nothing is concluded from their share."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClockWatch:
+class ClockWatch(Struct, frozen=True, kw_only=True):
     """Watch of the wall clock beside the boot clock, which no setting of the time moves."""
 
     now: float | None = None
@@ -45,8 +46,7 @@ class ClockWatch:
         return ClockWatch(now=now, at=at, jumped_at=now, jump=ahead)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InputWatch:
+class InputWatch(Struct, frozen=True, kw_only=True):
     """Watch of the share of its input that the pipeline rejects, by its own records."""
 
     instance: str | None = None
@@ -78,8 +78,7 @@ class InputWatch:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Vitals:
+class Vitals(Struct, frozen=True, kw_only=True):
     """What the daemon knows of its inputs while it leads."""
 
     clock: ClockWatch = field(default_factory=ClockWatch)

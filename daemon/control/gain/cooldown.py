@@ -11,15 +11,18 @@ seconds on one monotonic clock: the daemon's, or the simulated one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from levelwind.assignors.protocol.partition_ranges import TopicPartition
 from levelwind.daemon.control.settings import Cause
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection
 
-    from levelwind.assignors.protocol.partition_ranges import TopicPartition
     from levelwind.daemon.control.settings import CooldownSettings
 
 HOUR_SECONDS = 3600.0
@@ -34,8 +37,7 @@ TRIGGERED = (Cause.RACKS, Cause.SKEW)
 better plan must gain, and waits for the cooldown of its cause."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExpectedGain:
+class ExpectedGain(Struct, frozen=True, kw_only=True):
     """The gain that a plan because of skew is expected to bring by the end of its cooldown."""
 
     before: float
@@ -48,8 +50,7 @@ class ExpectedGain:
         return excess <= (self.before + self.after) / 2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CauseCooldown:
+class CauseCooldown(Struct, frozen=True, kw_only=True):
     """The cooldown of one cause."""
 
     until: float
@@ -58,8 +59,7 @@ class CauseCooldown:
     """Length of the cooldown in seconds."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CooldownState:
+class CooldownState(Struct, frozen=True, kw_only=True):
     """A group's cooldowns, and the moves of the last hour."""
 
     causes: Mapping[Cause, CauseCooldown] = field(default_factory=dict)

@@ -6,13 +6,15 @@ An episode of overload begins once arrivals have exceeded what the members can r
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+from msgspec.structs import replace
+
+from levelwind.assignors.protocol.partition_ranges import TopicPartition
 from levelwind.daemon.control.context import LogEvent
 
 if TYPE_CHECKING:
-    from levelwind.assignors.protocol.partition_ranges import TopicPartition
     from levelwind.daemon.control.gain.demand import GroupDemand
 
 CHECK_SECONDS = 5.0
@@ -25,8 +27,7 @@ RELIEVED_SHARE = 0.95
 """Share of the capacity below which the arrivals must fall to end an episode."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DemandWatch:
+class DemandWatch(Struct, frozen=True, kw_only=True):
     """State of the watch; times are boot seconds."""
 
     checked_at: float = float("-inf")

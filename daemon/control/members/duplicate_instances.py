@@ -9,11 +9,11 @@ seconds.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 WINDOW_SECONDS = 60.0
 REPLACEMENTS = 3
@@ -30,8 +30,7 @@ class Replacement(NamedTuple):
     """Whether the replaced incarnation has announced something since."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InstanceConflict:
+class InstanceConflict(Struct, frozen=True, kw_only=True):
     """The incarnations of one instance that replace each other."""
 
     replaced: Mapping[str, Replacement] = field(default_factory=dict)

@@ -8,23 +8,21 @@ stands still and a reader that receives nothing make nobody silent.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from levelwind.assignors.handover.planner_time import PlannerTime
 from levelwind.assignors.protocol.topics import partition_for
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 CANARIES_APART = 2.0
 """Intervals between canaries that count at most between two that came back: what is longer was an
 interruption."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MembersClock:
+class MembersClock(Struct, frozen=True, kw_only=True):
     """The readable time of one partition of `levelwind.members`."""
 
     read_until: float
@@ -45,8 +43,7 @@ class MembersClock:
         return replace(self, read_until=asked_at, readable=self.readable + passed)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MembersClocks:
+class MembersClocks(Struct, frozen=True, kw_only=True):
     """The clocks of all partitions of `levelwind.members`."""
 
     partitions: int

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from levelwind.assignors.handover.ledger import BELIEVED_EPOCH, Incarnation
 from levelwind.assignors.protocol import partition_ranges as ranges

@@ -6,8 +6,10 @@ what members announce.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from levelwind.assignors.handover import patience
 from levelwind.assignors.handover.ledger import Incarnation

@@ -6,10 +6,9 @@ be used matches nothing, and its member is refused.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from msgspec import structs
+from msgspec.structs import replace
 
 from levelwind.assignors.protocol.patterns.topic_pattern import KEPT_PATTERNS, finds
 
@@ -37,7 +36,7 @@ class SubscribedPatterns:
         """
         if record.pattern is None:
             return record
-        return structs.replace(
+        return replace(
             record, topics=_united(record.topics, self._matching(record.pattern, topics))
         )
 
@@ -53,7 +52,7 @@ class SubscribedPatterns:
                 for name in record.topics
                 if name in self.excluded or not finds(record.pattern, name)
             ]
-            record = self.resolved(structs.replace(record, topics=tuple(named)), topics)
+            record = self.resolved(replace(record, topics=tuple(named)), topics)
             live[incarnation] = member._replace(record=record)
         return replace(group, live=live)
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from levelwind.assignors.protocol.records import BrokerRecord, TopicRecord
 from levelwind.daemon.control.schedule.deciding import enter

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from levelwind.daemon.control.boundary.control_effects import Audit, Effect, Publish, Rollback
 from levelwind.daemon.control.boundary.topics_of_records import written

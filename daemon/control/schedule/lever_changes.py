@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from levelwind.assignors.protocol.records import ALL_GROUPS, NO_SUBJECT, LeverRecord, ProposalRecord
 from levelwind.assignors.registry import STRATEGIES

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from levelwind.daemon.control.schedule.deciding import enter
 from levelwind.daemon.control.settings import Cause

@@ -6,9 +6,10 @@ groups that get none yet go on with their hand-overs, and wait in the backlog.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from levelwind.daemon.control.audit.group_decision import Decision
 from levelwind.daemon.control.boundary.control_effects import Effect, FenceCommits

@@ -6,25 +6,21 @@ large, and most steps concern few of them. Other threads go by `control_facts`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
+from msgspec import Struct, field
+
+from levelwind.assignors.handover.timers import Timers
+from levelwind.assignors.protocol.records import BrokerRecord, Mode, TopicRecord
 from levelwind.daemon.control.context import Clock, ControlContext
 from levelwind.daemon.control.lever_set import LeverSet
-from levelwind.daemon.control.members.members_clock import MembersClocks
+from levelwind.daemon.control.members.members_clock import MembersClock, MembersClocks
 from levelwind.daemon.control.membership.subscribed_patterns import SubscribedPatterns
+from levelwind.daemon.control.settings import ControlSettings, PlanSettings
 from levelwind.daemon.control.state.freeze_state import FreezeState
 from levelwind.daemon.control.state.group_table import GroupTable
-from levelwind.daemon.control.state.plan_backlog import PlanBacklog
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from levelwind.assignors.handover.timers import Timers
-    from levelwind.assignors.protocol.records import BrokerRecord, Mode, TopicRecord
-    from levelwind.daemon.control.members.members_clock import MembersClock
-    from levelwind.daemon.control.settings import ControlSettings, PlanSettings
-    from levelwind.daemon.control.state.plan_backlog import PlanBudget
+from levelwind.daemon.control.state.plan_backlog import PlanBacklog, PlanBudget
 
 
 class Postponement(NamedTuple):
@@ -36,8 +32,7 @@ class Postponement(NamedTuple):
     """Time of the next attempt."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ControlState:
+class ControlState(Struct, frozen=True, kw_only=True):
     """Everything the control knows.
 
     Only the state that the last step returned may be used, and by the control's thread alone: a

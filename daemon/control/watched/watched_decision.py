@@ -8,10 +8,9 @@ waits, and a plan that says what the last one said is not published again.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from msgspec import structs
+from msgspec.structs import replace
 
 from levelwind.assignors.protocol import partition_ranges as ranges
 from levelwind.assignors.protocol.records import PlannedMember, Tombstone
@@ -134,7 +133,7 @@ def _publish(
     record = plan_record.of(snapshot, cause, plan, policy)
     shares = {member: ranges.by_topic(share) for member, share in plan.target.items()}
     shards, cut = cut_assignments(group.name, record.group_epoch, shares)
-    record = structs.replace(
+    record = replace(
         record,
         mode=mode,
         members=tuple(

@@ -8,10 +8,11 @@ of unknown outcome arrive late.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from random import Random
 
 import pytest
+from msgspec.structs import replace
 
 from levelwind.assignors.handover import member_events as ev
 from levelwind.assignors.handover import member_machine as machine

@@ -1,9 +1,7 @@
 """Risks of a group: each rule where it speaks, and where it is silent."""
 
-from dataclasses import replace
-
 import pytest
-from msgspec import structs
+from msgspec.structs import replace
 
 from levelwind.daemon.assessment.gain import lag_of
 from levelwind.daemon.assessment.observed_groups import EMPTY, REBALANCING, MemberDetail
@@ -23,7 +21,7 @@ def risks(observation):
 
 def leaderless():
     found = layout(1)
-    topic = structs.replace(found.topics[TOPIC], leader=(-1,))
+    topic = replace(found.topics[TOPIC], leader=(-1,))
     return replace(found, topics={TOPIC: topic})
 
 

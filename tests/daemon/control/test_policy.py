@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from levelwind.assignors.problem.score import Score
 from levelwind.daemon.control.gain.waiting import WaitingFigures
@@ -77,7 +78,7 @@ def test_a_plan_for_skew_must_save_twice_the_waiting_that_its_hand_over_costs():
         dear = proposal(saved=1_000.0, cost=cost)
         objection = PolicyState().admit_plan(Cause.SKEW, dear, 0, SETTINGS)
         assert (objection and objection.objection) is refused
-    racks = replace(dear, before=score(cross_rack=0.5), after=score(cross_rack=0.0))
+    racks = structs.replace(dear, before=score(cross_rack=0.5), after=score(cross_rack=0.0))
     assert PolicyState().admit_plan(Cause.RACKS, racks, 0, SETTINGS) is None
     assert PolicyState().admit_plan(Cause.MEMBERSHIP, dear, 0, SETTINGS) is None
 

@@ -5,7 +5,6 @@ stand still, and it reads the newest record of each: that is what it believes li
 starts on what compaction leaves of the same topics. Both must believe the same of each life.
 """
 
-import dataclasses
 from dataclasses import dataclass, field
 
 import pytest
@@ -245,9 +244,7 @@ CHOICE = st.integers(0, 11)
 
 def without_decisions(play):
     """Let a control decide nothing for a second, as after its records were refused."""
-    play.state = dataclasses.replace(
-        play.state, postponed={"g": Postponement(pause=0.0, until=play.now + 1)}
-    )
+    play.state = replace(play.state, postponed={"g": Postponement(pause=0.0, until=play.now + 1)})
 
 
 def happenings(kinds, count):

@@ -1,8 +1,7 @@
 """Members that read by a pattern: the control matches it as topics come and go."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from levelwind.assignors.protocol import partition_ranges as ranges
 from levelwind.assignors.protocol.records import GroupRecord, MemberAssignment, Tombstone

@@ -1,11 +1,9 @@
 """What of a look at the cluster is news."""
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec import structs
+from msgspec.structs import replace
 
 from levelwind.assignors.protocol.records import (
     BrokerRecord,
@@ -132,8 +130,8 @@ def test_a_topic_that_was_merely_not_seen_stays_as_it_was(known):
 
 
 def test_a_layout_that_could_not_be_published_is_news_again_and_the_one_before_it_stays(known):
-    wider = structs.replace(next(iter(known.topics.values())), leader=(1, 2), at=9)
-    new = structs.replace(wider, topic="new")
+    wider = replace(next(iter(known.topics.values())), leader=(1, 2), at=9)
+    new = replace(wider, topic="new")
     state = replace(known, topics={**known.topics, wider.topic: wider, "new": new})
     kept = without(state, known, {wider.key, new.key})
     assert kept == known
@@ -287,9 +285,9 @@ def test_a_sample_that_says_only_that_time_has_passed_is_no_news(known):
     first = sample(known.topics["orders"], 5, [0, 0], [10, 7], [10, 7])
     assert changed_samples({}, [first]) == [first]
     published = {"orders": first}
-    assert changed_samples(published, [structs.replace(first, at=6)]) == []
+    assert changed_samples(published, [replace(first, at=6)]) == []
     for change in ({"stable": (10, 8)}, {"begin": (1, 0)}, {"id": "two"}):
-        other = structs.replace(first, at=6, **change)
+        other = replace(first, at=6, **change)
         assert changed_samples(published, [other]) == [other]
 
 
@@ -297,7 +295,7 @@ def test_a_stable_offset_is_settled_where_it_stood_at_the_high_watermark_of_this
     orders = known.topics["orders"]
     published = {"orders": sample(orders, 5, [0, 0], [10, 7], [10, 8])}
     assert stable_at_high_watermark(published, [orders]) == {("orders", 0): 10}
-    assert stable_at_high_watermark(published, [structs.replace(orders, id="two")]) == {}
+    assert stable_at_high_watermark(published, [replace(orders, id="two")]) == {}
     assert stable_at_high_watermark({}, [orders]) == {}
     unread = {"orders": sample(orders, 5, [0, 0], [-1, 7], [-1, 7])}
     assert stable_at_high_watermark(unread, [orders]) == {("orders", 1): 7}

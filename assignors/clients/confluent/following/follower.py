@@ -15,6 +15,8 @@ from threading import Event as Flag
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
+from msgspec import structs
+
 from levelwind.assignors.boot_clock import boot_seconds
 from levelwind.assignors.clients.confluent.committing.deadline import Deadline
 from levelwind.assignors.clients.confluent.event_log import log, log_event
@@ -151,7 +153,7 @@ class AssignmentFollower(Thread):
 
     def weigh(self, capacity: float, priority: int) -> None:
         """Announce another capacity and priority, now and in all later lives."""
-        self.profile = replace(self.profile, capacity=capacity, priority=priority)
+        self.profile = structs.replace(self.profile, capacity=capacity, priority=priority)
         self.post(ev.WeightChanged(capacity, priority))
 
     def leave(self) -> None:

@@ -1,8 +1,7 @@
 """What freezes planning for all groups, and what ends it."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from levelwind.daemon.control.freeze.conditions import (
     LEAST_REJECTED,

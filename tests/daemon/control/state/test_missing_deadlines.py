@@ -8,6 +8,7 @@ from functools import lru_cache
 from unittest.mock import patch
 
 import pytest
+from msgspec import structs
 
 from levelwind.assignors.handover import patience
 from levelwind.assignors.protocol.records import Tombstone
@@ -37,7 +38,7 @@ def no_thaw(group, timers, time):
 
 
 def no_publication(group, context):
-    return decided_at(replace(group, published_ledger=group.ledger), context)
+    return decided_at(structs.replace(group, published_ledger=group.ledger), context)
 
 
 def no_refusal(group, context, *, postponed_until, **options):
@@ -47,7 +48,7 @@ def no_refusal(group, context, *, postponed_until, **options):
 
 def no_lost_records(group, context, **options):
     lost_at = None if group.records_lost_at is None else NEVER
-    return deadlines_of(replace(group, records_lost_at=lost_at), context, **options)
+    return deadlines_of(structs.replace(group, records_lost_at=lost_at), context, **options)
 
 
 MISSING = {

@@ -6,8 +6,10 @@ where it is the rule that is left out.
 """
 
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from unittest.mock import patch
+
+from msgspec.structs import replace
 
 from levelwind.assignors.handover.holding import Holding, Revocation
 from levelwind.assignors.handover.lease import Lease

@@ -5,8 +5,9 @@ canaries, the membership in the group of daemons and the fencer of commits only 
 Models `levelwind.daemon.service.daemon`.
 """
 
-from dataclasses import replace
 from types import SimpleNamespace
+
+from msgspec.structs import replace
 
 from levelwind.assignors.protocol.records import CanaryRecord
 from levelwind.assignors.protocol.topics import Topics
