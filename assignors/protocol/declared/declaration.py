@@ -102,7 +102,7 @@ def declaration_of(record_type: type[Record]) -> Declaration[Record]:
     return _DECLARATIONS[record_type]
 
 
-def written(part: msgspec.Struct) -> dict[str, Any]:
+def written(part: msgspec.Struct) -> msgspec.Struct:
     """The object of a record's value, or of a part of one, as `canonical` takes it."""
     if isinstance(part, Declared):
         return declaration_of(type(part)).form.written(part)

@@ -1,7 +1,7 @@
 """The object in JSON that a struct becomes, and the way back.
 
 msgspec decodes and checks most types as they are declared. A part of a record is decoded as another
-struct, of what its fields become, from which it is then made.
+struct, of what its fields become, from which it is then made; and it is written by way of the same.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from typing import (
 )
 
 import msgspec
-from msgspec import NODEFAULT, Struct
-from msgspec.structs import fields
+from msgspec import NODEFAULT, UNSET, Struct
+from msgspec.structs import asdict, fields
 
 from levelwind.assignors.protocol.canonical_json import loads, show
 from levelwind.assignors.protocol.declared.marks import (
@@ -138,8 +138,8 @@ class Column(NamedTuple):
     """The object that has it; None if that is the part's own."""
     default: Any
     """The value for a reader that finds none, or null; `NODEFAULT` if it must be there."""
-    written: bool
-    """Whether it is written even where it holds its default."""
+    absent: Any
+    """The value of a missing field as it is decoded; a field that has it is not written."""
     nullable: bool
     """Whether it may be null where it may be missing."""
 
@@ -154,9 +154,15 @@ def _column(field: FieldInfo, hint: Any) -> Column:
         shape=shape_of(hint),
         within=within[0].name if within else None,
         default=default,
-        written=default is NODEFAULT or WRITTEN in marks_of(hint, Mark),
+        absent=_absent(default, hint),
         nullable=NEVER_NULL not in marks_of(hint, Mark),
     )
+
+
+def _absent(default: Any, hint: Any) -> Any:
+    if default is not NODEFAULT and WRITTEN in marks_of(hint, Mark):
+        return UNSET
+    return default if default is NODEFAULT or default == () else None
 
 
 class JsonForm(Generic[Part]):
@@ -188,14 +194,19 @@ class JsonForm(Generic[Part]):
             for field in declared
             if field.name not in self.spreads
         )
+        self._elsewhere = [name for name in part_type.__struct_fields__ if name in elsewhere]
         self._v = {} if v is None else {"v": v}
         self._version = {name: Literal[value] for name, value in self._v.items()}
         self._check_part = getattr(part_type, "check", None)
         self._reads = [(c.name, c.shape.read) for c in self.columns if c.shape.read is not None]
+        self._writes = [(c.name, c.shape.write) for c in self.columns if c.shape.write is not None]
         self._defaults = [
             (c.name, c.default)
             for c in self.columns
-            if c.default is not NODEFAULT and c.default is not None
+            if c.absent is UNSET or c.default not in (NODEFAULT, None)
+        ]
+        self._omitted = [
+            (c.name, c.default) for c in self.columns if c.absent is None and c.default is not None
         ]
         self.dimensions = _dimensions(self.hints)
         self._lists = [
@@ -213,6 +224,9 @@ class JsonForm(Generic[Part]):
             within: _struct(within, [c for c in self.columns if c.within == within])
             for within in objects
         }
+        self._objects = [
+            (within, held, held.__struct_fields__) for within, held in self.objects.items()
+        ]
         self.wire = _struct(
             part_type.__name__,
             [column for column in self.columns if column.within is None],
@@ -242,13 +256,13 @@ class JsonForm(Generic[Part]):
         Raises:
             WireError: The fields do not fit together.
         """
-        values = msgspec.structs.asdict(wire)
+        values = asdict(wire)
         for name in self._v:
             del values[name]
         for within in self.objects:
-            values |= msgspec.structs.asdict(values.pop(within))
+            values |= asdict(values.pop(within))
         for name, default in self._defaults:
-            if values[name] is None:
+            if values[name] is None or values[name] is UNSET:
                 values[name] = default
         for name, read in self._reads:
             values[name] = _named(name, read, values[name])
@@ -262,21 +276,24 @@ class JsonForm(Generic[Part]):
         self._check(part)
         return part
 
-    def written(self, part: Part) -> dict[str, Any]:
-        """The object of a part."""
-        document: dict[str, Any] = {**self._v, **{within: {} for within in self.objects}}
-        for name, wire_name, shape, within, default, written, _ in self.columns:
-            value = getattr(part, name)
-            if written or value != default:
-                own = document if within is None else document[within]
-                own[wire_name] = value if shape.write is None else shape.write(value)
+    def written(self, part: Part) -> Struct:
+        """The object of a part: an instance of `wire`, whose defaults are not written."""
+        values = asdict(part) | self._v
+        for name in self._elsewhere:
+            del values[name]
+        for name, default in self._omitted:
+            if values[name] == default:
+                values[name] = None
+        for name, write in self._writes:
+            if (value := values[name]) is not None:
+                values[name] = write(value)
         for name, shapes in self._spread_shapes.items():
-            own = self.spreads[name].write(getattr(part, name))
-            document |= {
-                part: shape.write(own[part]) if shape.write else own[part]
-                for part, shape in shapes.items()
-            }
-        return document
+            own = self.spreads[name].write(values.pop(name))
+            for each, shape in shapes.items():
+                values[each] = shape.write(own[each]) if shape.write else own[each]
+        for within, held, names in self._objects:
+            values[within] = held(**{name: values.pop(name) for name in names})
+        return self.wire(**values)
 
     def _check(self, part: Part) -> None:
         for dimension, names, get in self._lists:
@@ -352,13 +369,15 @@ def _struct(
         if column.default is NODEFAULT:
             declared.append((column.name, column.shape.wire))
         elif column.nullable:
-            declared.append((column.name, column.shape.wire | None, None))
+            declared.append((column.name, column.shape.wire | None, column.absent))
         else:
-            declared.append((column.name, without_none(column.shape.wire), None))
+            declared.append((column.name, without_none(column.shape.wire), column.absent))
     for wire_name, hint in (item for hints in further for item in hints.items()):
         may_miss = NoneType in get_args(hint)
         declared.append((wire_name, without_none(hint), None) if may_miss else (wire_name, hint))
-    return msgspec.defstruct(name, declared, rename=renamed, kw_only=True, frozen=True)
+    return msgspec.defstruct(
+        name, declared, rename=renamed, kw_only=True, frozen=True, omit_defaults=True
+    )
 
 
 def decoded(decoder: msgspec.json.Decoder[Part], raw: bytes | msgspec.Raw) -> Part:

@@ -10,12 +10,14 @@ import msgspec
 from levelwind.assignors.protocol.partition_ranges import WireError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
 
 EXACT_INTEGERS_BELOW = 2.0**53
 """Below it a float represents every integer exactly."""
 LEAST_PLAIN, ABOVE_PLAIN = 1e-4, 1e16
 """Bounds of the numbers that are written without an exponent."""
+
+_encode = msgspec.json.Encoder(enc_hook=float).encode
 
 
 def exact(number: float) -> float | msgspec.Raw:
@@ -38,8 +40,17 @@ def short(number: float) -> float | msgspec.Raw:
     return exact(number)
 
 
-def short_column(numbers: Iterable[float | None]) -> list[float | msgspec.Raw | None]:
-    """Numbers from 0 as `short` writes them, at the cost of a look for most."""
+def short_column(
+    numbers: Sequence[float | None],
+) -> msgspec.Raw | list[float | msgspec.Raw | None]:
+    """Numbers as `short` writes them; where nearly all are from 0, in one go."""
+    # What is not finite, or may be an integer that no float is exact for, shows in the sum.
+    if 0 <= sum(filter(None, numbers)) < EXACT_INTEGERS_BELOW:
+        column = _encode(numbers)
+        # Neither a number with an exponent, nor a negative one, nor one below `LEAST_PLAIN`.
+        if not (b"e" in column or b"-" in column or b"0.0000" in column):
+            column = column.replace(b".0,", b",")
+            return msgspec.Raw(column[:-3] + b"]" if column.endswith(b".0]") else column)
     return [
         0
         if number == 0

@@ -6,7 +6,7 @@ import hashlib
 from itertools import pairwise
 from typing import TYPE_CHECKING, TypeVar
 
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from levelwind.assignors.protocol import canonical_json
 from levelwind.assignors.protocol import partition_ranges as ranges
@@ -263,7 +263,7 @@ def _size(document: object) -> int:
 
 def _undigested(shard: GroupShard) -> dict[str, object]:
     """The contents of a plan's shard."""
-    held = written(shard)
+    held = asdict(written(shard))
     del held["v"], held["digest"]
     return held
 

@@ -10,7 +10,12 @@ from jsonschema import Draft202012Validator
 from msgspec.structs import replace
 
 from levelwind.assignors.protocol import records as r
-from levelwind.assignors.protocol.declared.declaration import as_document, declaration_of
+from levelwind.assignors.protocol.declared.declaration import (
+    as_document,
+    canonical,
+    declaration_of,
+)
+from levelwind.assignors.protocol.declared.numbers import short, short_column
 from levelwind.assignors.protocol.records import schemas
 from levelwind.assignors.protocol.topics import partition_for
 from levelwind_testing.examples import examples
@@ -425,6 +430,21 @@ def test_numbers_are_written_as_ever():
     scores = {"a": 1.0, "b": 1e-5, "c": 1e16, "d": -2.5}
     _, value = r.encode(plan(before=scores))
     assert b'"before":{"a":1.0,"b":1e-05,"c":1e+16,"d":-2.5}' in value
+
+
+@given(
+    st.lists(
+        st.none()
+        | st.floats(allow_nan=False, allow_infinity=False)
+        | st.integers(0, 10**16).map(float)
+        | st.floats(0, 1)
+        | st.sampled_from((0.0, -0.0, 1e-4, 1e-5, 0.00099, 2.0**53, 1e15, 100.0)),
+        max_size=4,
+    )
+)
+def test_a_column_of_figures_is_written_as_its_numbers_are_alone(figures):
+    alone = [None if figure is None else short(figure) for figure in figures]
+    assert canonical(short_column(figures)) == canonical(alone)
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), -float("inf")])
