@@ -539,10 +539,10 @@ RECORDS = (
         name="lists-of-two-lengths-are-read",
         file="assignors/protocol/declared/json_form.py",
         old="""\
-            if len({len(items) for items in lists if items is not None}) > 1:
+            if len({len(items) for items in get(part) if items is not None}) > 1:
 """,
         new="""\
-            if len({len(items) for items in lists if items is not None}) > 2:
+            if len({len(items) for items in get(part) if items is not None}) > 2:
 """,
         harm="A record whose lists are of other partitions is read, and every plan with it fails.",
         caught_by=(
@@ -554,10 +554,10 @@ RECORDS = (
         name="index-behind-the-last-is-read",
         file="assignors/protocol/declared/json_form.py",
         old="""\
-            if highest >= 0 and highest >= len(getattr(part, indexed) or ()):
+            if numbers and (highest := max(numbers)) >= 0 and highest >= len(items or ()):
 """,
         new="""\
-            if highest >= 0 and highest > len(getattr(part, indexed) or ()):
+            if numbers and (highest := max(numbers)) >= 0 and highest > len(items or ()):
 """,
         harm="An owner that is no member is read, and whoever looks it up fails.",
         caught_by=(

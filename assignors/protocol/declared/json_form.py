@@ -215,9 +215,10 @@ class JsonForm(Generic[Part]):
             if len(names) > 1
         ]
         self._indices = [
-            (name, self.dimensions[mark.dimension][0])
+            (name, indexed, attrgetter(name, indexed))
             for name, hint in self.hints.items()
             for mark in marks_of(hint, Among)
+            for indexed in self.dimensions[mark.dimension][:1]
         ]
         objects = dict.fromkeys(column.within for column in self.columns if column.within)
         self.objects = {
@@ -297,14 +298,13 @@ class JsonForm(Generic[Part]):
 
     def _check(self, part: Part) -> None:
         for dimension, names, get in self._lists:
-            lists = get(part)
-            if len({len(items) for items in lists if items is not None}) > 1:
-                named = zip(names, lists, strict=True)
+            if len({len(items) for items in get(part) if items is not None}) > 1:
+                named = zip(names, get(part), strict=True)
                 lengths = ", ".join(f"{n} {len(items)}" for n, items in named if items is not None)
                 raise WireError(f"lists by {dimension} differ in length: {lengths}")
-        for name, indexed in self._indices:
-            highest = max(getattr(part, name) or (), default=-1)
-            if highest >= 0 and highest >= len(getattr(part, indexed) or ()):
+        for name, indexed, get in self._indices:
+            numbers, items = get(part)
+            if numbers and (highest := max(numbers)) >= 0 and highest >= len(items or ()):
                 raise WireError(f"{name}: an index that {indexed} does not have")
         if self._check_part is not None:
             self._check_part(part)
@@ -386,14 +386,18 @@ def decoded(decoder: msgspec.json.Decoder[Part], raw: bytes | msgspec.Raw) -> Pa
     Raises:
         WireError: It is no JSON, or not of the decoder's type.
     """
+    try:
+        return decoder.decode(str(raw, "utf-8"))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return loads(raw, lambda text: _explained(decoder, text))
 
-    def read(text: str) -> Part:
-        try:
-            return decoder.decode(text)
-        except msgspec.ValidationError as error:
-            raise WireError(_reason(error, _document(text), "value")) from None
 
-    return loads(raw, read)
+def _explained(decoder: msgspec.json.Decoder[Part], text: str) -> Part:
+    """The value in a text that cannot be decoded: raises why."""
+    try:
+        return decoder.decode(text)
+    except msgspec.ValidationError as error:
+        raise WireError(_reason(error, _document(text), "value")) from None
 
 
 def _document(text: str) -> object:
