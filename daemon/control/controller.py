@@ -12,7 +12,7 @@ decision can be replayed and explained.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
@@ -107,6 +107,10 @@ __all__ = [
 PLANNER_REPEAT_SECONDS = 3600.0
 """Time after which a planner publishes its own record again, whatever else it publishes."""
 
+SAMPLES: Final = (LagRecord, UnreadLag)
+OWN: Final = (ProxyRecord, ProposalRecord)
+"""Records that the control itself writes of a group, and never takes in."""
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -180,7 +184,10 @@ def _receive(
     for kind, record in records:
         match record:
             case LagRecord() | UnreadLag():
-                pass  # the most of all records
+                pass  # the most of all records, with those of members
+            case MemberRecord():
+                state, raised = _raise_planner_epoch(state, record)
+                effects += raised
             case BrokerRecord() | TopicRecord() | Tombstone(key=("topic", _)):
                 if state.topics is layouts and not isinstance(record, BrokerRecord):
                     state = replace(state, topics=dict(layouts))
@@ -192,9 +199,6 @@ def _receive(
                 state, more = lever_changed(state, record, clock)
                 effects += more
                 continue
-            case MemberRecord(planner_epoch=epoch) if state.planner_epoch < epoch <= BELIEVED_EPOCH:
-                state, raised = _raise_planner_epoch(state, record)
-                effects += raised
             case _:
                 pass
         _take_in(state, kind, record, received, clocks, clock)
@@ -215,11 +219,13 @@ def _receive(
 def _raise_planner_epoch(
     state: ControlState, member: MemberRecord
 ) -> tuple[ControlState, list[Effect]]:
-    """Lead with an epoch above that of a planner whose records are lost.
+    """Lead with an epoch above that of a planner whose records are lost, if a member knows one.
 
-    A member followed that planner, and follows no lower epoch. If that planner leads still, this
+    The member followed that planner, and follows no lower epoch. If that planner leads still, this
     one is fenced when it publishes.
     """
+    if not state.planner_epoch < member.planner_epoch <= BELIEVED_EPOCH:
+        return state, []
     state = replace(state, planner_epoch=member.planner_epoch + 1)
     fields = {
         "planner_epoch": state.planner_epoch,
@@ -276,7 +282,7 @@ def _take_in(
     if name is None or (isinstance(record, Tombstone) and known is None):
         return
     group = _new_group(state, name) if known is None else known
-    if isinstance(record, LagRecord | UnreadLag) and known is not None and sampled(group, record):
+    if isinstance(record, SAMPLES) and known is not None and sampled(group, record):
         state.groups.look_at(name, sample_looked_at(group))
         return
     time = clocks.time_of(name, clock.now)
@@ -329,8 +335,7 @@ def _group_of(kind: TopicKind, record: Record | Tombstone | UnreadLag) -> str | 
     """Return the group that a record is about; None for what the control itself wrote of it."""
     if isinstance(record, Tombstone):
         return str(record.key[1]) if kind in {"members", "lag", "triggers"} else None
-    own = isinstance(record, ProxyRecord | ProposalRecord)
-    return None if own else getattr(record, "group", None)
+    return None if isinstance(record, OWN) else getattr(record, "group", None)
 
 
 # Members.

@@ -133,12 +133,8 @@ def take_message(
             timestamp=timestamp,
         )
     if isinstance(record, UnreadLag):
-        return UnreadMessage(
-            kind=kind, record=record, partition=partition, offset=offset, timestamp=timestamp
-        )
-    return ConsumedRecord(
-        kind=kind, record=record, partition=partition, offset=offset, timestamp=timestamp
-    )
+        return UnreadMessage(kind, record, partition, offset, timestamp)
+    return ConsumedRecord(kind, record, partition, offset, timestamp)
 
 
 @dataclass(slots=True)

@@ -40,7 +40,8 @@ class LogImage:
         key = (read.kind, read.partition, read.record.key)
         self._newest[key] = (read.kind, read.record)
         self._newest.move_to_end(key)
-        self._tombstones.pop(key, None)
+        if self._tombstones:
+            self._tombstones.pop(key, None)
         if isinstance(read.record, Tombstone):
             self._tombstones[key] = None
             if len(self._tombstones) > self._most_tombstones:

@@ -24,7 +24,8 @@ class Mailbox(Generic[T]):
     def __init__(self, capacity: int = 100_000) -> None:
         self._capacity = capacity
         self._events: OrderedDict[Hashable, T] = OrderedDict()
-        self._changed = threading.Condition()
+        self._lock = threading.RLock()  # a handler of signals may post, too
+        self._changed = threading.Condition(self._lock)
         self._closed = False
 
     def put(self, key: Hashable, event: T, *, last: bool = False) -> None:
@@ -38,16 +39,18 @@ class Mailbox(Generic[T]):
 
         Waits while the mailbox is full, unless the key is in it. A closed mailbox drops the event.
         """
-        with self._changed:
+        with self._lock:
             while (
-                key not in self._events and len(self._events) >= self._capacity and not self._closed
+                len(self._events) >= self._capacity and key not in self._events and not self._closed
             ):
                 self._changed.wait()
-            if not self._closed:
-                self._events[key] = event
-                if last:
-                    self._events.move_to_end(key)
+            if self._closed:
+                return
+            if not self._events:  # or else nobody waits for an event
                 self._changed.notify_all()
+            self._events[key] = event
+            if last:
+                self._events.move_to_end(key)
 
     @property
     def waiting(self) -> bool:

@@ -8,12 +8,13 @@ record about a group that is in the wrong partition is dropped, or ends the daem
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from levelwind.assignors.protocol.records import (
     CanaryRecord,
     CutRecord,
     LagRecord,
+    MemberRecord,
     PipelineRecord,
     PlannerRecord,
     Tombstone,
@@ -29,11 +30,16 @@ from levelwind.daemon.telemetry.unwritten_records import UnwrittenRecords
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from levelwind.assignors.protocol.topics import Topics
+    from levelwind.assignors.protocol.records import Key
+    from levelwind.assignors.protocol.topics import TopicKind, Topics
     from levelwind.daemon.control.controller import Event
     from levelwind.daemon.kafka.topic_reader import ConsumedRecord, UnreadMessage
     from levelwind.daemon.service.leadership import LeadershipEvent
     from levelwind.daemon.service.mailbox import Mailbox
+
+
+GROUPED: Final[tuple[TopicKind, ...]] = ("assignments", "members")
+"""Topics whose records must be in the partition of their group."""
 
 
 class RecordIntake:
@@ -65,7 +71,10 @@ class RecordIntake:
         self._on_misplaced = on_misplaced
         self._unwritten = unwritten or UnwrittenRecords(log)
         self._topics = topics
-        self._partitions = partitions
+        self._partitions = {
+            kind: partitions[name] for kind in GROUPED if (name := topics.name(kind)) in partitions
+        }
+        """Number of partitions of each topic whose records are in the partition of their group."""
         self._mailbox = mailbox
         self._log = log
         self._instance = instance
@@ -97,39 +106,23 @@ class RecordIntake:
                 self._topics.name(read.kind), read.record.key, read.record.bytes
             )
             return
-        self._unwritten.written(self._topics.name(read.kind), read.record.key)
-        match read.record:
-            case CanaryRecord() as canary:
-                self._on_canary(canary, read.partition)
-                return
-            case PipelineRecord() as pipeline:
-                if self.pipeline is None or pipeline.generation >= self.pipeline.generation:
-                    self.pipeline = pipeline
-                return
-            case Tombstone(key=PipelineRecord.KEY):
-                self.pipeline = None
-                return
-            case PlannerRecord() as planner:
-                self._on_sign(sign_of(planner))
-            case LagRecord(at=at):
-                self._on_lag(at)
-            case _:
-                pass
-        if self._misplaced(read):
+        key = read.record.key
+        self._on_written(read.kind, key)
+        if self._noticed(read) or (read.kind in GROUPED and self._misplaced(read, key)):
             return
         self._image.add(read)
         if self._posting:
-            key = (read.kind, read.record.key, read.offset if read.kind == "control" else None)
-            self._mailbox.put(key, RecordReceived(kind=read.kind, record=read.record))
+            offset = read.offset if read.kind == "control" else None
+            self._mailbox.put((read.kind, key, offset), RecordReceived(read.kind, read.record))
 
     def on_unread(self, read: UnreadMessage) -> None:
         """Take a sample of lag into the image, and post it if the daemon leads."""
-        self._unwritten.written(self._topics.name(read.kind), read.record.key)
+        key = read.record.key
+        self._on_written(read.kind, key)
         self._image.add(read)
         self._on_lag(read.record.at)
         if self._posting:
-            event = RecordReceived(kind=read.kind, record=read.record)
-            self._mailbox.put((read.kind, read.record.key, None), event)
+            self._mailbox.put((read.kind, key, None), RecordReceived(read.kind, read.record))
 
     def on_caught_up(self) -> None:
         """Post that everything has been read that the topics held at the start."""
@@ -158,6 +151,33 @@ class RecordIntake:
         """Post the error that ended the reader; the daemon shuts down with it."""
         self._mailbox.put("crash", error)
 
+    def _on_written(self, kind: TopicKind, key: Key) -> None:
+        if not self._unwritten.none:
+            self._unwritten.written(self._topics.name(kind), key)
+
+    def _noticed(self, read: ConsumedRecord) -> bool:
+        """Notice what a record says about others than groups; return whether that is all of it."""
+        match read.record:
+            case MemberRecord():
+                pass  # the most of all records
+            case CanaryRecord() as canary:
+                self._on_canary(canary, read.partition)
+                return True
+            case PipelineRecord() as pipeline:
+                if self.pipeline is None or pipeline.generation >= self.pipeline.generation:
+                    self.pipeline = pipeline
+                return True
+            case Tombstone(key=PipelineRecord.KEY):
+                self.pipeline = None
+                return True
+            case PlannerRecord() as planner:
+                self._on_sign(sign_of(planner))
+            case LagRecord(at=at):
+                self._on_lag(at)
+            case _:
+                pass
+        return False
+
     def _on_lag(self, at: int) -> None:
         if self.lag_at is None or at > self.lag_at:
             self.lag_at = at
@@ -176,7 +196,7 @@ class RecordIntake:
             self._leader = canary
             self._mailbox.put("leader", LeaderSighted(canary=canary))
 
-    def _misplaced(self, read: ConsumedRecord) -> bool:
+    def _misplaced(self, read: ConsumedRecord, key: Key) -> bool:
         """Whether a record about a group is in another partition than the group's.
 
         A topic that was given more partitions has old records in the wrong ones. Nobody can tell
@@ -184,12 +204,9 @@ class RecordIntake:
         of the planner: with such an `assignments` topic no daemon starts. A misplaced record of a
         member comes from a client that partitions wrongly; it is logged and dropped.
         """
-        if read.kind not in {"assignments", "members"}:
+        if read.partition in partitions_for(read.kind, key, self._partitions[read.kind]):
             return False
-        topic = self._topics.name(read.kind)
-        if read.partition in partitions_for(read.kind, read.record.key, self._partitions[topic]):
-            return False
-        name = partition_key(read.record.key)
+        topic, name = self._topics.name(read.kind), partition_key(key)
         if read.kind == "assignments":
             raise ConfigurationError(
                 f"{topic} was given more partitions after {name!r} was planned: its records are in"

@@ -26,6 +26,11 @@ class UnwrittenRecords:
         self._bytes: dict[tuple[str, Key], int] = {}
         """Size of each value, by topic and key."""
 
+    @property
+    def none(self) -> bool:
+        """Whether there is no such record: mostly, so that a reader need not name what it reads."""
+        return not self._bytes
+
     def refused(self, topic: str, key: Key, size: int) -> None:
         """Note a record that its topic has no room for.
 

@@ -73,7 +73,7 @@ class MembersClocks(Struct, frozen=True, kw_only=True):
         clock = self.clocks.get(_partition(group, self.partitions))
         if clock is None:  # the daemon does not lead yet
             return PlannerTime(now=now, readable=0.0, read_until=float("-inf"))
-        return PlannerTime(now=now, readable=clock.readable, read_until=clock.read_until)
+        return PlannerTime(now, clock.readable, clock.read_until)
 
 
 @lru_cache(maxsize=100_000)

@@ -45,3 +45,17 @@ def test_closing_lets_a_waiting_writer_and_reader_go():
     assert not writer.is_alive()
     assert mailbox.take(0) == [1]
     assert mailbox.take(60) == []
+
+
+def test_the_first_event_wakes_a_waiting_reader_and_later_ones_are_kept_for_its_next_look():
+    mailbox = Mailbox()
+    taken = []
+    reader = threading.Thread(target=lambda: taken.extend(mailbox.take(60)), daemon=True)
+    reader.start()
+    reader.join(0.05)
+    assert reader.is_alive()
+    mailbox.put("a", 1)
+    mailbox.put("b", 2)
+    reader.join(30)
+    assert not reader.is_alive()
+    assert taken + mailbox.take(0) == [1, 2]
