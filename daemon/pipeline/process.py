@@ -182,7 +182,7 @@ def _run(order: PipelineOrder, emit: Callable[[Mapping[str, Any]], None]) -> Non
         imports=round(imported - begun, 1),
         spark=round(created - imported, 1),
         query=round(started - created, 1),
-        parallelism=int(spark.conf.get(session.STATE_PARTITIONS)),
+        parallelism=checkpoint.parallelism(files),
     )
     reporter.caught_up.wait()
     if order.record_classes is not None:

@@ -33,6 +33,7 @@ from levelwind.deploy.cluster import Cluster, broker_archive
 from levelwind.deploy.errors import SetupError
 from levelwind.deploy.jars import classpath
 from levelwind.deploy.java import java
+from levelwind.streaming.spark.settings import SEVERAL_TASKS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,8 +44,6 @@ GROUP = TOPIC = "rehearsal"
 PARTITIONS = 3
 WITHIN_SECONDS = 900.0
 """Time after which a rehearsal is given up; on a quiet machine it takes half a minute."""
-TASKS = 2
-"""With several tasks Spark uses the classes of a shuffle as well."""
 QUICK = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
 
 
@@ -71,7 +70,8 @@ def rehearse(progress: Callable[[str], None]) -> None:
         settings = Settings(
             bootstrap=cluster.bootstrap,
             state_dir=Path(directory),
-            pipeline=PipelineSection(parallelism=TASKS, spark=QUICK),
+            # With several tasks Spark uses the classes of a shuffle as well.
+            pipeline=PipelineSection(parallelism=SEVERAL_TASKS, spark=QUICK),
         )
         _write_input(settings)
         # Both JVMs write their archives at the same time.

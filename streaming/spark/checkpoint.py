@@ -25,7 +25,7 @@ from __future__ import annotations
 import contextlib
 import json
 import zlib
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 from zipfile import BadZipFile, ZipFile
 
@@ -38,7 +38,7 @@ from levelwind.streaming.spark.store.checkpoint_files import LocalFiles
 from levelwind.streaming.topic import state as topic_state
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from levelwind.streaming.spark.store.checkpoint_files import CheckpointFiles
@@ -137,12 +137,8 @@ def prepare(
     Raises:
         PipelineError: the directory cannot be written.
     """
-    try:
+    with _as_pipeline_error(files):
         return _prepare(files, shape, now, written or {})
-    except OSError as error:
-        raise PipelineError(
-            f"the checkpoint in {files.location()} cannot be written: {error.strerror}"
-        ) from error
 
 
 def _prepare(
@@ -174,13 +170,42 @@ def _prepare(
     return Checkpoint(location=files.location(name), name=name, query=path, set_aside=set_aside)
 
 
-def kept_parallelism(files: CheckpointFiles) -> int | None:
-    """The parallelism of the checkpoint that there is, usable or not; None: there is none."""
-    marker = _read(files, MARKER)
-    if not isinstance(marker, dict):
+def kept_parallelism(files: CheckpointFiles, shape: CheckpointShape) -> int | None:
+    """The parallelism of the checkpoint that a query of a shape could continue with that.
+
+    None: there is no such checkpoint.
+
+    Raises:
+        PipelineError: the directory cannot be read.
+    """
+    with _as_pipeline_error(files):
+        marker, quarantined = _read(files, MARKER), _read(files, QUARANTINED)
+    parallelism = _parallelism_in(marker)
+    if parallelism is None or quarantined is not None:
         return None
-    parallelism = marker.get("parallelism", _SHAPE_DEFAULTS["parallelism"])
-    return parallelism if isinstance(parallelism, int) else None
+    return None if _difference(marker, replace(shape, parallelism=parallelism)) else parallelism
+
+
+def parallelism(files: CheckpointFiles) -> int | None:
+    """The parallelism of the checkpoint that there is; None: it is not known."""
+    return _parallelism_in(_read(files, MARKER))
+
+
+def _parallelism_in(marker: Any) -> int | None:
+    number = (
+        marker.get("parallelism", _SHAPE_DEFAULTS["parallelism"]) if isinstance(marker, dict) else 0
+    )
+    return number if isinstance(number, int) and number > 0 else None
+
+
+@contextlib.contextmanager
+def _as_pipeline_error(files: CheckpointFiles) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise PipelineError(
+            f"the checkpoint in {files.location()} cannot be written: {error.strerror}"
+        ) from error
 
 
 def _name_in(marker: Any) -> str:
@@ -215,11 +240,18 @@ def _reason_unusable(
         )
     if not isinstance(marker, dict):
         return "it has no readable marker of its cluster and version"
+    if difference := _difference(marker, shape):
+        return difference
+    path = _path(files, name)
+    return find_log_damage(files, name) if path is None else find_damage(path)
+
+
+def _difference(marker: Mapping[str, Any], shape: CheckpointShape) -> str | None:
+    """The first part of a shape that a marker has otherwise; None: there is none."""
     for part, expected in asdict(shape).items():
         if (found := marker.get(part, _SHAPE_DEFAULTS.get(part))) != expected:
             return f"its {_SHAPE_LABELS[part]} is {found!r}, not {expected!r}"
-    path = _path(files, name)
-    return find_log_damage(files, name) if path is None else find_damage(path)
+    return None
 
 
 _SHAPE_LABELS = {

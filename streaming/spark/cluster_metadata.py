@@ -13,7 +13,7 @@ from levelwind.assignors.protocol.topics import OFFSETS_TOPIC
 from levelwind.streaming.errors import AccessDenied, ClusterUnreachable, PipelineError, TopicMissing
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from pyspark.sql import SparkSession
 
@@ -39,8 +39,6 @@ class ClusterDescription:
     """Number of partitions by topic."""
     message_bytes: Mapping[str, int]
     """By topic that is written, the largest message that it takes."""
-    records_per_second: float
-    """Mean of the last day of the topic that was asked for; 0 for none."""
 
 
 def describe(
@@ -49,8 +47,6 @@ def describe(
     topics: Mapping[str, str],
     kafka: Mapping[str, str],
     timeout: int,
-    *,
-    rated: str | None = None,
 ) -> ClusterDescription:
     """Describe the cluster and some of its topics, waiting for topics that do not exist yet.
 
@@ -60,13 +56,43 @@ def describe(
         topics: the operation that the pipeline does on each topic, by the topic's name.
         kafka: further settings of the Kafka client.
         timeout: milliseconds to wait for an answer, and for all topics to exist.
-        rated: the one of the topics whose records are counted; None: of none.
 
     Raises:
         PipelineError: no answer in time, a topic that is missing, a right that is missing, or
             settings that the client refuses.
     """
-    jvm: Any = spark._jvm  # noqa: SLF001 - pyspark has no other access to its JVM
+    jvm = _jvm(spark)
+    with _admin_client(spark, bootstrap, kafka, timeout) as admin:
+        cluster_id = _result(admin.describeCluster().clusterId())
+        deadline = time.monotonic() + timeout / 1000
+        return ClusterDescription(
+            cluster_id=str(cluster_id),
+            partitions={
+                topic: _partitions(admin, jvm, topic, operation, deadline)
+                for topic, operation in topics.items()
+            },
+            message_bytes={
+                topic: _message_bytes(admin, jvm, topic)
+                for topic, operation in topics.items()
+                if operation == "WRITE"
+            },
+        )
+
+
+def _jvm(spark: SparkSession) -> Any:
+    return spark._jvm  # noqa: SLF001 - pyspark has no other access to its JVM
+
+
+@contextlib.contextmanager
+def _admin_client(
+    spark: SparkSession, bootstrap: str, kafka: Mapping[str, str], timeout: int
+) -> Iterator[Any]:
+    """Make Kafka's admin client in the JVM, and close it.
+
+    Raises:
+        PipelineError: the client refuses its settings, or is not there.
+    """
+    jvm = _jvm(spark)
     properties = jvm.java.util.Properties()
     timeout_ms = str(timeout)
     settings = {
@@ -88,24 +114,7 @@ def describe(
             "the Kafka client is not on Spark's class path: install levelwind's jars anew"
         ) from error
     try:
-        cluster_id = _result(admin.describeCluster().clusterId())
-        deadline = time.monotonic() + timeout / 1000
-        partitions = {
-            topic: _partitions(admin, jvm, topic, operation, deadline)
-            for topic, operation in topics.items()
-        }
-        return ClusterDescription(
-            cluster_id=str(cluster_id),
-            partitions=partitions,
-            message_bytes={
-                topic: _message_bytes(admin, jvm, topic)
-                for topic, operation in topics.items()
-                if operation == "WRITE"
-            },
-            records_per_second=0.0
-            if rated is None
-            else _records_per_second(admin, jvm, rated, partitions[rated]),
-        )
+        yield admin
     finally:
         admin.close()
 
@@ -156,28 +165,48 @@ def _message_bytes(admin: Any, jvm: Any, topic: str) -> int:
     return BROKER_MESSAGE_BYTES if entry is None else int(entry.value())
 
 
-def _records_per_second(admin: Any, jvm: Any, topic: str, partitions: int) -> float:
-    """The mean rate at which a topic has grown for a day, or since its first record of that day.
+def records_per_second(
+    spark: SparkSession,
+    bootstrap: str,
+    topic: str,
+    partitions: int,
+    kafka: Mapping[str, str],
+    timeout: int,
+) -> float:
+    """The rate at which a topic grows: the mean of a day, or since its first record of that day.
 
-    By offsets, which compaction does not change. A partition that nobody leads counts as idle.
+    By offsets, which compaction does not change. A partition whose leader does not answer in
+    `RATING_TIMEOUT_MS` counts as idle.
+
+    Args:
+        spark: a session with the Kafka connector.
+        bootstrap: the brokers to ask.
+        topic: a topic that may be read.
+        partitions: the number of its partitions.
+        kafka: further settings of the Kafka client.
+        timeout: milliseconds that the client has for its requests.
+
+    Raises:
+        PipelineError: the client refuses its settings.
     """
-    spec, java = jvm.org.apache.kafka.clients.admin.OffsetSpec, jvm.java.util
-    now = time.time() * 1000
-    ends, starts, topic_partitions = java.HashMap(), java.HashMap(), []
+    jvm, now = _jvm(spark), time.time() * 1000
+    spec = jvm.org.apache.kafka.clients.admin.OffsetSpec
+    ends, begins, asked = jvm.java.util.HashMap(), jvm.java.util.HashMap(), []
     for number in range(partitions):
         partition = jvm.org.apache.kafka.common.TopicPartition(topic, number)
-        topic_partitions.append(partition)
+        asked.append(partition)
         ends.put(partition, spec.latest())
-        starts.put(partition, spec.forTimestamp(int(now - RATED_MS)))
+        begins.put(partition, spec.forTimestamp(int(now - RATED_MS)))
     options = jvm.org.apache.kafka.clients.admin.ListOffsetsOptions().timeoutMs(RATING_TIMEOUT_MS)
-    listed = [admin.listOffsets(asked, options) for asked in (ends, starts)]
     rate = 0.0
-    for partition in topic_partitions:
-        with contextlib.suppress(PipelineError):
-            end, start = (_result(offsets.partitionResult(partition)) for offsets in listed)
-            if start.offset() >= 0:  # else nothing was written in that time
-                lasted = max(now - start.timestamp(), SHORTEST_RATED_MS)
-                rate += (end.offset() - start.offset()) / lasted * 1000
+    with _admin_client(spark, bootstrap, kafka, timeout) as admin:
+        answers = [admin.listOffsets(specs, options) for specs in (ends, begins)]
+        for partition in asked:
+            with contextlib.suppress(PipelineError):
+                end, begin = (_result(answer.partitionResult(partition)) for answer in answers)
+                if begin.offset() >= 0:  # else nothing was written in that time
+                    lasted = max(now - begin.timestamp(), SHORTEST_RATED_MS)
+                    rate += (end.offset() - begin.offset()) / lasted * 1000
     return rate
 
 

@@ -7,6 +7,7 @@ Spark keeps its state, and other packages hold its rules. Every step is DataFram
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,7 @@ from levelwind.streaming.spark.batches import progress
 from levelwind.streaming.spark.batches.batch_clock import BatchClock
 from levelwind.streaming.spark.batches.listener import query_listener
 from levelwind.streaming.spark.batches.progress import Progress
+from levelwind.streaming.spark.checkpoint import CheckpointShape
 from levelwind.streaming.spark.processors import GroupProcessor, TopicProcessor
 from levelwind.streaming.spark.schemas import KAFKA_COLUMNS, PACKED, ROWS, SINK, KafkaColumns
 from levelwind.streaming.spark.settings import SEVERAL_TASKS
@@ -260,15 +262,35 @@ def _offsets_log(
         ) from error
 
 
-def _known_parallelism(
-    spark: SparkSession, settings: PipelineSettings, files: CheckpointFiles
+def _parallelism(
+    spark: SparkSession,
+    settings: PipelineSettings,
+    files: CheckpointFiles,
+    shape: CheckpointShape,
+    partitions: Mapping[str, int],
 ) -> int:
-    """The number of tasks that does not depend on what is committed; 0: there is none.
+    """The number of tasks: by the setting, else that of the state, else by what is committed.
 
-    A state that is in several parts stays so, since another number means to build it anew.
+    A state keeps its number, since with another one it would be built anew: after a crash, when
+    lag is waited for most. With one task a batch is one stage: nothing is shuffled, and each
+    worker and state store is there once.
     """
-    in_parts = session.is_everywhere(spark) or checkpoint.kept_parallelism(files) == SEVERAL_TASKS
-    return settings.parallelism or (SEVERAL_TASKS if in_parts else 0)
+    if settings.parallelism:
+        return settings.parallelism
+    if kept := checkpoint.kept_parallelism(files, shape):
+        return kept
+    if session.is_everywhere(spark):
+        return SEVERAL_TASKS
+    topic = settings.commits_topic
+    rate = cluster_metadata.records_per_second(
+        spark,
+        settings.bootstrap,
+        topic,
+        partitions[topic],
+        settings.kafka,
+        settings.start_timeout,
+    )
+    return SEVERAL_TASKS if rate >= BUSY else 1
 
 
 def start(
@@ -298,23 +320,18 @@ def start(
     read = (settings.commits_topic, topics.metadata, topics.assignments, topics.replays)
     written = (topics.lag, topics.triggers, topics.dead_letters)
     files = files or open_files(spark, settings.checkpoint)
-    parallelism = _known_parallelism(spark, settings, files)
     cluster = cluster_metadata.describe(
         spark,
         settings.bootstrap,
         dict.fromkeys(read, "READ") | dict.fromkeys(written, "WRITE"),
         settings.kafka,
         settings.start_timeout,
-        rated=None if parallelism else settings.commits_topic,
     )
-    # With one task a batch is one stage: nothing is shuffled, and each worker is there once.
-    parallelism = parallelism or (SEVERAL_TASKS if cluster.records_per_second >= BUSY else 1)
-    shape = checkpoint.CheckpointShape(
-        cluster_id=cluster.cluster_id,
-        prefix=settings.prefix,
-        parallelism=parallelism,
-        commits=settings.commits_topic,
+    shape = CheckpointShape(
+        cluster_id=cluster.cluster_id, prefix=settings.prefix, commits=settings.commits_topic
     )
+    parallelism = _parallelism(spark, settings, files, shape, cluster.partitions)
+    shape = replace(shape, parallelism=parallelism)
     now = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
     prepared = checkpoint.prepare(files, shape, now=now, written=written_before)
     if prepared.set_aside is not None and on_set_aside is not None:
@@ -341,7 +358,8 @@ def start(
             for topic in written
         },
     )
-    spark.conf.set(session.STATE_PARTITIONS, parallelism)
+    if spark.sparkContext.getConf().get(session.STATE_PARTITIONS) is None:
+        spark.conf.set(session.STATE_PARTITIONS, parallelism)
     # A bucket for each task: see `messages.buckets`.
     buckets = parallelism
     partitions = {topic: cluster.partitions[topic] for topic in read}

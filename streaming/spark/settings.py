@@ -67,8 +67,8 @@ class PipelineSettings:
     start_timeout: int = 30_000
     """Time after which the start fails if the cluster does not answer or lacks a topic."""
     parallelism: int = 0
-    """Tasks a stage, and partitions of the state: part of the checkpoint's shape. 0: one while
-    little is committed, else `SEVERAL_TASKS`; see `query.start`."""
+    """Tasks a stage, and partitions of the state: part of the checkpoint's shape. 0: that of the
+    checkpoint, and of a new one 1 while little is committed, else `SEVERAL_TASKS`."""
     driver_port: int = 0
     """Port at which the driver tells executors the end offsets of their batch; 0: a free one."""
     kafka: Mapping[str, str] = field(default_factory=dict)

@@ -52,18 +52,32 @@ def test_a_checkpoint_of_the_same_shape_is_continued(tmp_path: Path) -> None:
     assert (query / "offsets" / "1").exists()
 
 
-def test_the_parallelism_of_a_checkpoint_is_that_of_its_marker(tmp_path: Path) -> None:
+def test_a_query_keeps_the_parallelism_of_a_checkpoint_that_it_can_continue(tmp_path: Path) -> None:
     files = LocalFiles(tmp_path)
-    assert checkpoint.kept_parallelism(files) is None
+    assert checkpoint.kept_parallelism(files, SHAPE) is None
     prepare(files, replace(SHAPE, parallelism=3), now="t0")
-    assert checkpoint.kept_parallelism(files) == 3
+    assert checkpoint.kept_parallelism(files, SHAPE) == checkpoint.parallelism(files) == 3
+    for other in (replace(SHAPE, cluster_id="D"), replace(SHAPE, state="2")):
+        assert checkpoint.kept_parallelism(files, other) is None
     marker = json.loads((tmp_path / "shape.json").read_text())
     del marker["parallelism"]  # as older releases wrote it
     (tmp_path / "shape.json").write_text(json.dumps(marker))
-    assert checkpoint.kept_parallelism(files) == 2
-    for damaged in ("{", "[]", '{"parallelism": "many"}'):
-        (tmp_path / "shape.json").write_text(damaged)
-        assert checkpoint.kept_parallelism(files) is None
+    assert checkpoint.kept_parallelism(files, SHAPE) == 2
+    checkpoint.quarantine(files, "it killed a query")
+    assert checkpoint.kept_parallelism(files, SHAPE) is None
+
+
+@pytest.mark.parametrize("marker", ["{", "[]", '{"parallelism": "many"}', '{"parallelism": 0}'])
+def test_a_damaged_marker_says_nothing_of_parallelism(tmp_path: Path, marker: str) -> None:
+    (tmp_path / "shape.json").write_text(marker)
+    assert checkpoint.kept_parallelism(LocalFiles(tmp_path), SHAPE) is None
+    assert checkpoint.parallelism(LocalFiles(tmp_path)) is None
+
+
+def test_a_directory_that_is_none_is_named_before_a_query_starts(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(PipelineError, match=r"the checkpoint in .*file cannot be written"):
+        checkpoint.kept_parallelism(LocalFiles(tmp_path / "file"), SHAPE)
 
 
 @pytest.mark.parametrize(

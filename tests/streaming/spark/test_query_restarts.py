@@ -1,6 +1,7 @@
 """The query on a broker whose offsets topic holds nothing else: dead letters and restarts."""
 
 import base64
+import itertools
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -16,9 +17,11 @@ from levelwind.assignors.protocol.topics import OFFSETS_TOPIC as OFFSETS
 from levelwind.daemon.cli.main import main
 from levelwind.deploy.cluster import Cluster
 from levelwind.streaming.decoding import ingest
+from levelwind.streaming.spark import checkpoint
 from levelwind.streaming.spark import query as pipeline
 from levelwind.streaming.spark.batches.progress import NothingToRead
 from levelwind.streaming.spark.settings import PipelineSettings
+from levelwind.streaming.spark.store.checkpoint_files import LocalFiles
 from levelwind_testing import records
 from levelwind_testing.kafka.patient_brokers import PATIENT
 from levelwind_testing.pipeline.installation import Installation, now
@@ -117,7 +120,7 @@ def test_a_dead_letter_that_an_upgrade_can_read_counts_once_an_operator_retries_
     new.query.stop()
 
 
-def test_much_committed_is_the_work_of_two_tasks_and_stays_so(
+def test_much_committed_is_the_work_of_two_tasks_and_a_state_keeps_its_number(
     spark: SparkSession, lone: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic, group = "busy", "writers"
@@ -125,30 +128,32 @@ def test_much_committed_is_the_work_of_two_tasks_and_stays_so(
     lw.create(topic)
     lw.fill(topic, [10])
     lw.observe(topic)
-    settings = PipelineSettings(
-        bootstrap=lw.bootstrap, checkpoint=tmp_path, prefix=lw.prefix, trigger_interval=0
-    )
-    committed = 0
+    commits = itertools.count(1)
 
-    def parallelism(busy: float) -> int:
+    def parallelism(directory: str, busy: float) -> int | None:
         """The tasks of a query whose lag is right, where so many commits a second are much."""
-        nonlocal committed
-        committed += 1
         monkeypatch.setattr(pipeline, "BUSY", busy)
+        files = LocalFiles(tmp_path / directory)
+        settings = PipelineSettings(
+            bootstrap=lw.bootstrap,
+            checkpoint=files.directory,
+            prefix=lw.prefix,
+            trigger_interval=0,
+        )
         running = RunningQuery(spark, settings)
+        committed = next(commits)
         lw.commit(group, topic, {0: committed})
         lw.sample(topic)
         wait_until("lag", lambda: lw.lag_of(group, topic).get("committed") == [committed])
         running.query.stop()
-        reasons = [checkpoint.reason for checkpoint in running.set_aside]
-        assert reasons == (["its parallelism is 1, not 2"] if committed == 3 else [])
-        return json.loads((tmp_path / "shape.json").read_text())["parallelism"]
+        assert running.set_aside == []
+        return checkpoint.parallelism(files)
 
     # A broker of tests has some commits a minute.
-    assert parallelism(busy=500) == 1
-    assert parallelism(busy=500) == 1
-    assert parallelism(busy=0.01) == 2
-    assert parallelism(busy=500) == 2
+    assert parallelism("quiet", busy=500) == 1
+    assert parallelism("quiet", busy=0.01) == 1
+    assert parallelism("much", busy=0.01) == 2
+    assert parallelism("much", busy=500) == 2
 
 
 def test_garbage_in_the_offsets_topic_is_kept_and_counted_and_a_restart_reads_no_more(
