@@ -37,4 +37,8 @@ def load_structlog() -> ModuleType:
             del sys.modules["rich"]
     else:
         import structlog  # noqa: PLC0415 - see the module
+    if not structlog.is_configured():
+        # A command that configures no log may have a client that says something. Its results are
+        # on standard output, which structlog's own loggers write to.
+        structlog.configure(logger_factory=lambda *_: structlog.PrintLogger(sys.stderr))
     return structlog

@@ -52,6 +52,16 @@ def test_json_lines_are_written_without_rich_and_rich_can_be_imported_afterwards
     assert {"structlog", "rich.console"} <= modules_after(code)
 
 
+def test_a_command_that_configures_no_log_keeps_its_standard_output_for_its_result():
+    code = (
+        "from types import SimpleNamespace; from levelwind.daemon.kafka import clients;"
+        "clients.log_throttled(SimpleNamespace(broker_id=1, throttle_time=0.5)); print('result')"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "result\n"
+    assert "kafka.throttled" in done.stderr
+
+
 def test_an_event_is_one_object_a_line_with_its_level_and_time(restored):
     out = io.StringIO()
     configure(form="json", stream=out)
