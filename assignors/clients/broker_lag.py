@@ -2,8 +2,9 @@
 
 A source for `LagAssignor` and its kin, whichever client the group's members use. Requests go out
 when the leader plans: committed offsets, then ends, and beginnings where a partition has no commit.
-lag = end - committed, at least 0, as in KAFKA-5337. A partition whose offsets cannot be had, as one
-without a leader, has none; the group is planned by the lag of the others.
+lag = end - committed, at least 0, as in KAFKA-5337. A partition that the brokers refuse, as one
+without a leader, counts as having none; the group is planned by the lag of the others. Where a
+leader is named and silent, as one that has just died, the lag of all is unknown.
 
 A consumer asks, though it joins no group: an admin request for a group's offsets may end the whole
 process when the group's coordinator goes away meanwhile (librdkafka's issue 4605), and plans are
@@ -79,7 +80,7 @@ class BrokerLag:
         self._from_begin = auto_offset_reset in AT_BEGIN
         self._timeout = timeout
         self._consumer: Consumer | None = None
-        self._named: frozenset[PartitionKey] = frozenset()
+        self._unknown: frozenset[PartitionKey] = frozenset()
 
     def __call__(self, topics: Collection[str]) -> dict[str, list[int]]:
         """Ask for the records behind of each partition of some topics; unknown topics are left out.
@@ -110,13 +111,18 @@ class BrokerLag:
         ends: dict[PartitionKey, int] = {}
         starts: dict[PartitionKey, int] = {}
         refusals: dict[PartitionKey, KafkaError] = {}
-        _sort(consumer.committed(partitions, timeout=self._timeout), committed, refusals)
-        _sort(self._log_offsets(consumer, partitions, OFFSET_END), ends, refusals)
+        _divide(consumer.committed(partitions, timeout=self._timeout), committed, refusals)
+        _divide(self._log_offsets(consumer, partitions, OFFSET_END), ends, refusals)
         if self._from_begin:
-            fresh = [p for p in partitions if committed.get((p.topic, p.partition), 0) < 0]
+            fresh = [
+                partition
+                for partition in partitions
+                if (key := (partition.topic, partition.partition)) not in refusals
+                and committed[key] < 0
+            ]
             if fresh:
-                _sort(self._log_offsets(consumer, fresh, OFFSET_BEGINNING), starts, refusals)
-        self._name(refusals, len(partitions))
+                _divide(self._log_offsets(consumer, fresh, OFFSET_BEGINNING), starts, refusals)
+        self._log_unknown(refusals, len(partitions))
         lag: dict[str, list[int]] = {}
         for partition in partitions:
             key = partition.topic, partition.partition
@@ -135,7 +141,7 @@ class BrokerLag:
         answered: list[TopicPartition] = consumer.offsets_for_times(asked, timeout=self._timeout)
         return answered
 
-    def _name(self, refusals: Mapping[PartitionKey, KafkaError], asked: int) -> None:
+    def _log_unknown(self, refusals: Mapping[PartitionKey, KafkaError], asked: int) -> None:
         """Log the partitions of unknown lag, once while they are the same.
 
         Raises:
@@ -143,23 +149,23 @@ class BrokerLag:
         """
         if len(refusals) == asked:
             raise KafkaException(next(iter(refusals.values())))
-        if refusals.keys() - self._named:
+        if refusals.keys() - self._unknown:
             topic, number = next(iter(refusals))
             _log.warning(
-                "group %s: the lag of %d of %d partitions is not known and counts as 0, first of "
-                "%s-%d: %s",
+                "group %s: the lag of %d of %d partitions is not known and counts as 0; the "
+                "first is %s-%d: %s",
                 *(self._group, len(refusals), asked, topic, number),
                 refusals[topic, number].str(),
             )
-        self._named = frozenset(refusals)
+        self._unknown = frozenset(refusals)
 
 
-def _sort(
+def _divide(
     answered: Collection[TopicPartition],
     offsets: dict[PartitionKey, int],
     refusals: dict[PartitionKey, KafkaError],
 ) -> None:
-    """Sort answers into offsets and errors."""
+    """Divide answers into offsets and errors."""
     for one in answered:
         if one.error is None:
             offsets[one.topic, one.partition] = one.offset
