@@ -33,7 +33,7 @@ _canonical = json.JSONEncoder(
 def dumps(document: object) -> bytes:
     """The bytes of a decision's body; raises `WireError` for what JSON cannot express, as NaN.
 
-    Records are written by `declared.declaration.canonical`, which writes 0.00001 where this writes
+    Not by `declared.declaration.canonical`, which writes a number as 0.00001 where this writes
     1e-05: the ids of decisions and the digests in them rest on these bytes.
     """
     try:

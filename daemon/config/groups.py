@@ -101,8 +101,8 @@ class GroupSection:
     """Share by which the traffic across racks may exceed the least found; 0.05 where `record_bytes`
     is set."""
     move_cost: Figure | None = None
-    """Seconds of load that a move has to save, once loads are within five percent of their limits,
-    to be worth its price."""
+    """Seconds of load that a move has to save to be worth its price, once loads are within five
+    percent of their limits, or ten where next to nothing waits."""
     max_moves: Count | None = None
     """The most moves of one plan beyond those that cannot wait; the next plan makes the rest."""
     time_budget: Figure | None = None

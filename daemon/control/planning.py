@@ -27,7 +27,7 @@ NEGLIGIBLE_LOAD_SECONDS = 0.7 * SHORTEST_HORIZON_SECONDS
 0.7 of its capacity for its arrivals, or drains a small backlog at once."""
 
 MOVE_COST_SECONDS = 4 * HANDOVER_SECONDS
-"""Seconds of load that a move has to save once loads are within five percent of their limits: four
+"""Seconds of load that a move has to save once loads are near their limits (`PRICED_SHARE`): four
 times as long as nobody reads the partition in a usual hand-over. What a plan saves lasts until the
 arrivals change; at one hand-over's time, arrivals that change every two minutes had a third more
 moves, and records waited longer (docs/measurements.md)."""

@@ -184,7 +184,7 @@ class GroupRecords:
         return [record for record in self.members if isinstance(record, MemberRecord)]
 
     @property
-    def ended_alone(self) -> bool:
+    def only_tombstones(self) -> bool:
         """Whether nothing but tombstones is left of the group."""
         return not (self.plan or self.assignments or self.shards or self.announced)
 
@@ -212,7 +212,7 @@ def _by_group(
                 groups[str(group)].ended.append(Incarnation(str(instance), str(incarnation)))
             case _:
                 pass
-    return {name: records for name, records in groups.items() if not records.ended_alone}
+    return {name: records for name, records in groups.items() if not records.only_tombstones}
 
 
 def recover_group(

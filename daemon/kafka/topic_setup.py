@@ -250,6 +250,7 @@ def _await_leaders(client_config: Mapping[str, Any], names: Sequence[str], timeo
             # A client that has had an answer may ask any broker that it knows now.
             client = clients.admin(client_config)
             cluster = clients.list_topics(client, client_config, timeout)
+            client.poll(0)
             for name in names:
                 topic = cluster.topics.get(name)
                 if topic is None or any(p.leader < 0 for p in topic.partitions.values()):

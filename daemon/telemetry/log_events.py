@@ -992,7 +992,7 @@ VOCABULARY: tuple[EventSpec, ...] = (
         "warning",
         "broker seconds suppressed",
         "A broker delays its answers to the daemon by `seconds`, since a client quota is used up; "
-        "said every ten minutes at most. Give the daemon's user a larger quota, or none.",
+        "each broker is named every ten minutes at most. Give the daemon's user a larger quota.",
     ),
     # Libraries.
     _event(

@@ -101,18 +101,20 @@ class ClientSettings:
     def with_throttle_callback(self, callback: Callable[[Any], None]) -> ClientSettings:
         """Return settings whose clients report the delays of client quotas.
 
-        The consumer's are the application's first, where it has a callback of its own.
+        The consumer's are reported to the application as well, where it has a callback. Those of
+        commits in transactions are not: nothing polls their producer.
         """
-        own: Callable[[Any], object] | None = self.consumer.get("throttle_cb")
+        application = self.consumer.get("throttle_cb", callback)
 
-        def report(event: Any) -> None:
+        def both(event: Any) -> None:
             callback(event)
-            if own is not None:
-                own(event)
+            application(event)
 
+        # What cannot be called is left to librdkafka, which refuses it.
+        combined = both if application is not callback and callable(application) else application
         return replace(
             self,
-            consumer={**self.consumer, "throttle_cb": report},
+            consumer={**self.consumer, "throttle_cb": combined},
             reader={**self.reader, "throttle_cb": callback},
             producer={**self.producer, "throttle_cb": callback},
         )

@@ -14,7 +14,8 @@ With what no record keeps, a start begins anew:
 - A refused life is judged again, by the timers of this daemon (`recover_ledger`).
 - The announcement of a life is lost if the ledger has the life, and neither the announcement nor
   its tombstone is known. The life is evicted.
-- An ended life is known for as long as the tombstone of its assignment is.
+- An ended life is known for as long as the tombstone of its assignment is, and the group has
+  another record.
 - The grants of a life count as made at the epoch of its newest record (`recover_holding`): a member
   that could not start what an older record granted tries again when it reads the newest.
 - That a group waits for members whose records are lost is known by the claims of others alone.

@@ -190,3 +190,20 @@ print(sorted(heavy & set(sys.modules)))
 
 def test_the_logger_has_the_documented_name():
     assert log.name == "levelwind.clients.confluent"
+
+
+def test_delays_of_quotas_are_reported_by_each_client_and_to_the_application_besides():
+    heard, of_application = [], []
+    own = settings_of({"throttle_cb": of_application.append})
+    for settings in (settings_of({}), own):
+        reporting = settings.with_throttle_callback(heard.append)
+        for client in (reporting.consumer, reporting.reader, reporting.producer):
+            client["throttle_cb"]("delay")
+    assert heard == ["delay"] * 6
+    assert of_application == ["delay"]
+
+
+def test_a_throttle_callback_that_cannot_be_called_is_librdkafkas_to_refuse():
+    reporting = settings_of({"throttle_cb": 7}).with_throttle_callback(lambda _: None)
+    with pytest.raises((TypeError, ValueError)):
+        Consumer(reporting.consumer)
