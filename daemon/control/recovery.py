@@ -247,7 +247,7 @@ def recover_group(
         name=name, ledger=ledger, plan=records.plan, target=target, shards=records.shards
     )
     events: list[LogEvent] = []
-    for record in believed(records.members):
+    for record in believed(records.members, ledger.holdings):
         if isinstance(record, Tombstone):
             group, more = apply(group, record, time)
         else:

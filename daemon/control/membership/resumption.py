@@ -28,26 +28,32 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from levelwind.assignors.handover.ledger import Incarnation
-from levelwind.assignors.protocol.records import MemberRecord
+from levelwind.assignors.protocol.records import MemberRecord, Tombstone
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator
 
-    from levelwind.assignors.protocol.records import Tombstone
 
-
-def believed(members: Iterable[MemberRecord | Tombstone]) -> Iterator[MemberRecord | Tombstone]:
+def believed(
+    members: Iterable[MemberRecord | Tombstone], holders: Container[Incarnation]
+) -> Iterator[MemberRecord | Tombstone]:
     """Yield the records of members that count at a start, as if each were read just now.
 
     The newest of each life counts, and all that it says but the record that the member could not
-    apply: `reported` has that, when all members are known.
+    apply: `reported` has that, when all members are known. That a life is gone counts if the
+    planner's records have it: there may be tombstones of a day's lives.
 
     Args:
         members: the newest announcement or tombstone of each life, in the order in which they were
             written.
+        holders: the lives that the planner's records have.
     """
     for record in members:
-        if isinstance(record, MemberRecord) and record.nack is not None:
+        if isinstance(record, Tombstone):
+            _, _, instance, incarnation = record.key
+            if Incarnation(str(instance), str(incarnation)) in holders:
+                yield record
+        elif record.nack is not None:
             yield replace(record, nack=None)
         else:
             yield record
