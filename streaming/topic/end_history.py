@@ -16,6 +16,7 @@ most, its step from the point before: 132 bytes a partition (twice that where a 
 
 from __future__ import annotations
 
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -126,3 +127,26 @@ class EndOffsetHistory(Struct, frozen=True, kw_only=True):
         at, first = arrays["ends_at"], arrays["ends_first"]
         steps = arrays["ends_steps"].astype(np.int64).reshape(at.size - 1, first.size)
         return cls(at=at, end=np.cumsum(np.concatenate([first[None, :], steps]), axis=0))
+
+
+def with_samples(
+    histories: Sequence[EndOffsetHistory], at: Sequence[int], ends: Sequence[Int64]
+) -> list[EndOffsetHistory]:
+    """The histories of some topics after one more sample of each.
+
+    Args:
+        histories: the histories before.
+        at: by topic, the time of its sample.
+        ends: by topic, the end offsets by partition.
+    """
+    alike: dict[tuple[bytes, int], list[int]] = {}
+    for topic, (history, time) in enumerate(zip(histories, at, strict=True)):
+        alike.setdefault((history.at.tobytes(), time), []).append(topic)
+    after = list(histories)
+    for (_, time), topics in alike.items():
+        joint = EndOffsetHistory.joined([histories[topic] for topic in topics])
+        joint = joint.with_sample(time, np.concatenate([ends[topic] for topic in topics]))
+        bounds = [0, *accumulate([ends[topic].size for topic in topics])]
+        for topic, (first, last) in zip(topics, pairwise(bounds), strict=True):
+            after[topic] = EndOffsetHistory(at=joint.at, end=joint.end[:, first:last])
+    return after

@@ -5,7 +5,8 @@ Pure functions of the topic's state.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import itertools
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from msgspec.structs import replace
@@ -13,6 +14,7 @@ from msgspec.structs import replace
 from levelwind.streaming.rules.event_time import JUMP_MS, UNKNOWN
 from levelwind.streaming.topic.state import (
     BASELINES,
+    END_COLUMNS,
     MAX_DEFERRED_RECORDS,
     READER_TTL_MS,
     UNCOUNTED_MARGIN,
@@ -116,37 +118,86 @@ def sampled(
     state: TopicState, record: OffsetsRecord, position: LogPosition, rule: LagRule
 ) -> TopicState:
     """The state after a sample, which counts the commits that the state counts."""
-    ends = np.array(record.stable if rule.end_kind == "stable" else record.high, np.int64)
-    end_read = ends >= 0
-    data_end = (
-        np.full(ends.size, UNKNOWN, np.int64)
-        if record.data_end is None
-        else np.array(record.data_end, np.int64)
-    )
+    known = {name: getattr(state, name) for name in END_COLUMNS}
+    ends = newest_ends(known, EndsRead.of([record]), rule)
     state = replace(
         state,
         at=record.at,
-        begin=_newest(state.begin, np.array(record.begin, np.int64)),
-        stable=_newest(state.stable, np.array(record.stable, np.int64)),
-        high=_newest(state.high, np.array(record.high, np.int64)),
-        data_end=np.where(end_read, data_end, _newest(state.data_end, data_end)),
         gaps=record.gaps or (),
-        end_read_at=_newest(state.end_read_at, np.where(end_read, record.at, UNKNOWN)),
         sample_position=position,
         exact_cut=record.offsets_topic_ends is not None,
+        **ends,
     )
     end = sampled_end(state, rule)
     state = replace(state, history=state.history.with_sample(record.at, end))
+    return with_baselines(state, end)
+
+
+class EndsRead(NamedTuple):
+    """What samples of topics read of all partitions, topic after topic."""
+
+    at: Int64
+    """The time of the partition's sample."""
+    begin: Int64
+    """The log start offset, and so on; negative: it could not be read."""
+    stable: Int64
+    high: Int64
+    data_end: Int64
+
+    @classmethod
+    def of(cls, records: Sequence[OffsetsRecord]) -> EndsRead:
+        """What the samples of different topics read."""
+        sizes = [len(record.begin) for record in records]
+        unknown = [(UNKNOWN,) * size for size in sizes]
+        data_ends = [record.data_end for record in records]
+        return cls(
+            at=np.repeat(np.array([record.at for record in records], np.int64), sizes),
+            begin=_chained([record.begin for record in records]),
+            stable=_chained([record.stable for record in records]),
+            high=_chained([record.high for record in records]),
+            data_end=_chained(
+                [
+                    none if known is None else known
+                    for known, none in zip(data_ends, unknown, strict=True)
+                ]
+            ),
+        )
+
+
+def newest_ends(before: Mapping[str, Int64], read: EndsRead, rule: LagRule) -> dict[str, Int64]:
+    """The `END_COLUMNS` after samples, each of which stands for what a sample could not read."""
+    end_read = (read.stable if rule.end_kind == "stable" else read.high) >= 0
+    data_end = np.where(end_read, read.data_end, _newest(before["data_end"], read.data_end))
+    return {
+        "begin": _newest(before["begin"], read.begin),
+        "stable": _newest(before["stable"], read.stable),
+        "high": _newest(before["high"], read.high),
+        "data_end": data_end,
+        "end_read_at": _newest(before["end_read_at"], np.where(end_read, read.at, UNKNOWN)),
+    }
+
+
+def with_baselines(state: TopicState, end: Int64) -> TopicState:
+    """The state after a sample with its baselines, of which that sample may be a new one.
+
+    Args:
+        state: the state after the sample.
+        end: the end of each partition at the sample.
+    """
     # A clock that was set back leaves baselines in the future: drop them.
-    baselines = tuple(baseline for baseline in state.baselines if baseline.at < record.at)
-    if (
-        len(baselines) < len(state.baselines)
-        or not baselines
-        or record.at - baselines[-1].at >= BASELINE_MS
-    ):
-        baselines = (*baselines, Baseline(at=record.at, end=end))[-BASELINES:]
-        state = replace(state, commits=state.commits.with_new_baseline())
-    return replace(state, baselines=baselines)
+    kept = tuple([baseline for baseline in state.baselines if baseline.at < state.at])
+    if len(kept) == len(state.baselines) and kept and state.at - kept[-1].at < BASELINE_MS:
+        return state
+    return replace(
+        state,
+        baselines=(*kept, Baseline(at=state.at, end=end))[-BASELINES:],
+        commits=state.commits.with_new_baseline(),
+    )
+
+
+def _chained(columns: Sequence[Sequence[int]]) -> Int64:
+    """Columns one after another, as one."""
+    return np.array(list(itertools.chain.from_iterable(columns)), np.int64)
 
 
 def _newest(before: Int64, read: Int64) -> Int64:

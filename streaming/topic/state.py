@@ -50,6 +50,8 @@ commit counts as a reader: as long as brokers keep the offsets of an empty group
 UNCOUNTED_MARGIN = 4096
 """Uncounted commits beyond the number of counted ones that wait for a sample; with more, all are
 counted early."""
+END_COLUMNS = ("begin", "stable", "high", "data_end", "end_read_at")
+"""The columns of a state that are indexed by partition."""
 BASELINES = 2
 """Baselines of a topic that has been sampled for long enough."""
 MAX_DEFERRED_RECORDS = 64
@@ -151,7 +153,7 @@ class TopicState(Struct, frozen=True, kw_only=True):
     @classmethod
     def empty(cls) -> TopicState:
         """The state of a topic of which nothing is known."""
-        arrays: dict[str, Any] = {name: no_entries() for name in _ARRAYS}
+        arrays: dict[str, Any] = {name: no_entries() for name in END_COLUMNS}
         return cls(
             **arrays,
             commits=CommitTable.empty(),
@@ -193,7 +195,7 @@ class TopicState(Struct, frozen=True, kw_only=True):
                 "baselines": [baseline.at for baseline in self.baselines],
             }
         )
-        arrays: dict[str, npt.NDArray[Any]] = {name: getattr(self, name) for name in _ARRAYS}
+        arrays: dict[str, npt.NDArray[Any]] = {name: getattr(self, name) for name in END_COLUMNS}
         arrays["groups"] = names_column(self.commits.groups)
         if self.deferred_records:
             arrays["deferred_records"] = np.frombuffer(b"".join(self.deferred_records), np.uint8)
@@ -216,7 +218,7 @@ class TopicState(Struct, frozen=True, kw_only=True):
         bounds = np.cumsum([0, *meta["deferred_records"]]).tolist()
         deferred = arrays["deferred_records"].tobytes() if "deferred_records" in arrays else b""
         scalars: dict[str, Any] = {name: meta[name] for name in _SCALARS}
-        columns: dict[str, Any] = {name: arrays[name] for name in _ARRAYS}
+        columns: dict[str, Any] = {name: arrays[name] for name in END_COLUMNS}
         return cls(
             **scalars,
             **columns,
@@ -244,7 +246,6 @@ def sampled_end(state: TopicState, rule: LagRule) -> Int64:
 
 _META = ("id", "at", "racks", "racks_at", "sample_position", "layout_position", "exact_cut")
 _SCALARS = ("id", "at", "racks_at", "exact_cut", "planned_readers", "last_tombstones")
-_ARRAYS = ("begin", "stable", "high", "data_end", "end_read_at")
 
 
 def _log_position(value: list[object] | None) -> LogPosition | None:

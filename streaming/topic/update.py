@@ -35,7 +35,6 @@ from levelwind.streaming.messages.buckets import DEFAULT_BUCKETS
 from levelwind.streaming.messages.rows import Raw, Row
 from levelwind.streaming.rules.event_time import UNKNOWN
 from levelwind.streaming.topic import recreation, sampling
-from levelwind.streaming.topic.batch import TopicBatch
 from levelwind.streaming.topic.commit_table import used
 from levelwind.streaming.topic.lag.commit_cells import LagRequest
 from levelwind.streaming.topic.lag.commit_steps import SampleRequest
@@ -53,13 +52,14 @@ if TYPE_CHECKING:
 
     from levelwind.streaming.messages.rows import PlanCovers, TopicCommits
     from levelwind.streaming.rules.event_time import Int64, Mask
+    from levelwind.streaming.topic.batch import TopicBatch
     from levelwind.streaming.topic.state import LagRule, LogPosition
 
 
 def advance(
     topic: str,
     state: TopicState | None,
-    rows: Iterable[tuple[int, bytes]],
+    batch: TopicBatch,
     rule: LagRule,
     offsets_read: Mapping[int, int] | None = None,
     buckets: int = DEFAULT_BUCKETS,
@@ -71,13 +71,12 @@ def advance(
     Args:
         topic: the topic's name.
         state: the state before; None: there is none yet.
-        rows: the batch's rows of the topic, kind and payload, in any order.
+        batch: the batch's rows of the topic.
         rule: the settings of lag.
         offsets_read: by partition of the offsets topic, the offset that this batch is read to;
             None: not known, commits are taken to be read as far as the samples.
         buckets: the number of buckets that the groups are in.
     """
-    batch = TopicBatch.of(rows)
     update = TopicUpdate(topic, state or TopicState.empty(), rule, batch.plans, buckets)
     update.add_commits(batch.commits, batch.replayed_commits)
     update.observe(batch.records, offsets_read)
