@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import struct
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
@@ -28,7 +28,7 @@ import pyarrow as pa
 from levelwind.streaming.messages.remembered import remembered
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     import numpy.typing as npt
 
@@ -175,6 +175,76 @@ def unpack(value: bytes) -> tuple[Meta, Arrays]:
     Raises:
         PackingError: the value is damaged, or another version's.
     """
+    meta, shapes, content, first = _parts(value)
+    return meta, _arrays(shapes, content, first)
+
+
+def _arrays(shapes: bytes, content: bytes, first: int) -> Arrays:
+    """The arrays of a content, which begin somewhere in it."""
+    arrays, narrowed, _ = _layout(shapes)
+    least = iter(np.frombuffer(content, LEAST, narrowed, first))
+    return {
+        name: np.frombuffer(content, dtype, count, first + at)
+        if not stored
+        else _widened(content, STORED[stored], dtype, count, first + at, next(least))
+        for name, dtype, count, stored, at in arrays
+    }
+
+
+class AlikeValues(NamedTuple):
+    """Values whose arrays have the same names, types and lengths."""
+
+    indices: list[int]
+    """Which of the values that were unpacked."""
+    metas: list[Meta]
+    arrays: Arrays
+    """Matrices by name, with a row for each of the values."""
+
+
+def unpack_alike(values: Sequence[bytes]) -> Iterator[AlikeValues]:
+    """What `unpack` gives for each of some values, those that are alike together.
+
+    Raises:
+        PackingError: a value is damaged, or another version's.
+    """
+    alike: dict[bytes, list[int]] = {}
+    parts = [_parts(value) for value in values]
+    for index, (_, shapes, _, _) in enumerate(parts):
+        alike.setdefault(shapes, []).append(index)
+    for shapes, indices in alike.items():
+        metas = [parts[index][0] for index in indices]
+        if len(indices) == 1:
+            single = _arrays(*parts[indices[0]][1:])
+            yield AlikeValues(indices, metas, {name: a[None, :] for name, a in single.items()})
+        else:
+            contents = [parts[index][2][parts[index][3] :] for index in indices]
+            yield AlikeValues(indices, metas, _matrices(shapes, contents))
+
+
+def _matrices(shapes: bytes, contents: Sequence[bytes]) -> Arrays:
+    """The arrays of some contents with the same second head."""
+    arrays, narrowed, size = _layout(shapes)
+    content = np.frombuffer(b"".join(contents), np.uint8).reshape(len(contents), size)
+
+    def column(dtype: np.dtype[Any], count: int, at: int) -> npt.NDArray[Any]:
+        wanted = content[:, at : at + count * dtype.itemsize]
+        return np.ascontiguousarray(wanted).view(dtype)
+
+    least = iter(column(LEAST, narrowed, 0).T[:, :, None])
+    matrices: Arrays = {}
+    for name, dtype, count, stored, at in arrays:
+        if not stored:
+            matrices[name] = column(dtype, count, at)
+        elif (narrow := STORED[stored]) is None:
+            matrices[name] = np.repeat(next(least), count, axis=1).astype(dtype)
+        else:
+            wide = column(narrow, count, at).astype(dtype)
+            matrices[name] = wide + next(least).astype(dtype)
+    return matrices
+
+
+def _parts(value: bytes) -> tuple[Meta, bytes, bytes, int]:
+    """The metadata, the second head and the content of a value, and where its arrays begin."""
     if len(value) < HEAD.size:
         raise PackingError("shorter than its head")
     version, compression, meta_size, shapes_size = HEAD.unpack_from(value)
@@ -182,7 +252,8 @@ def unpack(value: bytes) -> tuple[Meta, Arrays]:
         raise PackingError(f"version {version}, not {VERSION}")
     shapes_at = HEAD.size + meta_size
     start = shapes_at + shapes_size
-    arrays, narrowed, size = _layout(value[shapes_at:start])
+    shapes = value[shapes_at:start]
+    _, _, size = _layout(shapes)
     content, first = (
         (_decompressed(value[start:], size, compression), 0) if compression else (value, start)
     )
@@ -192,13 +263,7 @@ def unpack(value: bytes) -> tuple[Meta, Arrays]:
         meta = _decode(value[HEAD.size : shapes_at])
     except _DAMAGE as error:
         raise PackingError(f"unreadable head: {error}") from error
-    least = iter(np.frombuffer(content, LEAST, narrowed, first))
-    return meta, {
-        name: np.frombuffer(content, dtype, count, first + at)
-        if not stored
-        else _widened(content, STORED[stored], dtype, count, first + at, next(least))
-        for name, dtype, count, stored, at in arrays
-    }
+    return meta, shapes, content, first
 
 
 def _decompressed(content: bytes, size: int, compression: int) -> bytes:

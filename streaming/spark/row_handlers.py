@@ -16,7 +16,6 @@ from levelwind.streaming.messages.rows import NO_TOPIC, Kind, Row, SinkRow
 from levelwind.streaming.sized_output import SHARDS, SizedOutput
 from levelwind.streaming.spark.store import batch_offsets
 from levelwind.streaming.topic import joint_update
-from levelwind.streaming.topic.state import TopicState
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from levelwind.streaming.output import OutputTopics
     from levelwind.streaming.rules.skew import SkewRule
     from levelwind.streaming.spark.store.batch_offsets import OffsetsLog
-    from levelwind.streaming.topic.state import LagRule
+    from levelwind.streaming.topic.state import LagRule, TopicState
 
 
 class _StoredTopics:
@@ -34,10 +33,10 @@ class _StoredTopics:
     def __init__(self, values: Any) -> None:
         self._values = values
 
-    def load(self, topic: str) -> TopicState | None:
-        """The state of a topic; None: there is none."""
+    def load(self, topic: str) -> bytes | None:
+        """The packed state of a topic; None: there is none."""
         stored = self._values.getValue((topic,))
-        return None if stored is None else TopicState.unpack(bytes(stored[0]))
+        return None if stored is None else bytes(stored[0])
 
     def store(self, topic: str, state: TopicState | None) -> None:
         """Keep the state of a topic; None: keep none."""

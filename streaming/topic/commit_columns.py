@@ -136,18 +136,6 @@ class UncountedCommits(CommitColumns, frozen=True, kw_only=True):
         """The columns to be packed, each under its name with a prefix."""
         return packable(self, COLUMNS, prefix)
 
-    @classmethod
-    def of(
-        cls,
-        groups: Iterable[str],
-        topic_ids: Iterable[str],
-        columns: Mapping[str, npt.NDArray[Any]],
-        prefix: str,
-    ) -> UncountedCommits:
-        """The commits whose columns were packed."""
-        wide = unpacked(columns, COLUMNS, prefix)
-        return cls(groups=tuple(groups), topic_ids=tuple(topic_ids), **wide)
-
 
 def packable(
     commits: CommitColumns, names: Iterable[str], prefix: str = ""

@@ -18,7 +18,6 @@ from levelwind.streaming.topic.commit_columns import (
     UncountedCommits,
     no_entries,
     packable,
-    unpacked,
 )
 
 if TYPE_CHECKING:
@@ -54,17 +53,6 @@ class CommitTable(CommitColumns, frozen=True, kw_only=True):
     def columns(self) -> dict[str, npt.NDArray[Any]]:
         """The columns to be packed, by name."""
         return packable(self, self.ALL)
-
-    @classmethod
-    def of(
-        cls,
-        groups: Iterable[str],
-        topic_ids: Iterable[str],
-        columns: Mapping[str, npt.NDArray[Any]],
-    ) -> CommitTable:
-        """The table whose columns were packed."""
-        wide = unpacked(columns, cls.ALL)
-        return cls(groups=tuple(groups), topic_ids=tuple(topic_ids), **wide)
 
     def with_new_baseline(self) -> CommitTable:
         """This table with its offsets as the new baseline; the former one is the old baseline."""

@@ -119,14 +119,16 @@ class EndOffsetHistory(Struct, frozen=True, kw_only=True):
         ends = [history.end for history in histories]
         return cls(at=histories[0].at, end=np.concatenate(ends, axis=1))
 
-    @classmethod
-    def of(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> EndOffsetHistory:
-        """The history whose columns were packed."""
-        if "ends_at" not in arrays:
-            return cls.empty()
-        at, first = arrays["ends_at"], arrays["ends_first"]
-        steps = arrays["ends_steps"].astype(np.int64).reshape(at.size - 1, first.size)
-        return cls(at=at, end=np.cumsum(np.concatenate([first[None, :], steps]), axis=0))
+
+def ends_of(arrays: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
+    """The columns of histories that were packed, with a row for each history, in full width."""
+    if "ends_at" not in arrays:
+        return {}
+    at, first = arrays["ends_at"], arrays["ends_first"]
+    steps = arrays["ends_steps"].astype(np.int64)
+    steps = steps.reshape(at.shape[0], at.shape[1] - 1, first.shape[1])
+    ends = np.cumsum(np.concatenate([first[:, None, :], steps], axis=1), axis=1)
+    return {"ends_at": at, "ends": ends}
 
 
 def with_samples(

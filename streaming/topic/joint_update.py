@@ -15,25 +15,26 @@ from levelwind.streaming.topic.batch import TopicBatch
 from levelwind.streaming.topic.lag.lag_rows import rows_for_groups
 from levelwind.streaming.topic.plain.plain_batch import PlainBatch
 from levelwind.streaming.topic.plain.plain_update import advance_together
+from levelwind.streaming.topic.state import TopicState
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from levelwind.streaming.messages.rows import Row
     from levelwind.streaming.topic.lag.lag_rows import TopicRequests
-    from levelwind.streaming.topic.state import LagRule, TopicState
+    from levelwind.streaming.topic.state import LagRule
 
 JOINT_CELLS = 2**16
 """Cells of lag, of a group and partition each, from which the topics that wait are computed."""
-JOINT_ENTRIES = 2**17
-"""Numbers in columns of states from which the topics that are loaded are updated."""
+JOINT_BYTES = 2**19
+"""The size of packed states from which the topics that are loaded are updated."""
 
 
 class TopicStates(Protocol):
     """The states of topics, by name."""
 
-    def load(self, topic: str) -> TopicState | None:
-        """The state of a topic; None: there is none."""
+    def load(self, topic: str) -> bytes | None:
+        """The packed state of a topic; None: there is none."""
 
     def store(self, topic: str, state: TopicState | None) -> None:
         """Keep the state of a topic that was loaded; None: keep none."""
@@ -57,7 +58,8 @@ def advance_all(
     """
     waiting: list[TopicRequests] = []
     cells = 0
-    for loaded in _portions(_loaded(rows_by_topic, states, offsets_read)):
+    for portion in _portions(rows_by_topic, states):
+        loaded = list(_loaded(portion, offsets_read))
         together = iter(advance_together([each.plain for each in loaded if each.plain], rule))
         for topic, before, batch, plain in loaded:
             updated = next(together) if plain else None
@@ -86,32 +88,29 @@ class _Loaded(NamedTuple):
     batch: TopicBatch
     plain: PlainBatch | None
 
-    @property
-    def entries(self) -> int:
-        """The numbers that a column holds of it, about."""
-        if self.before is None:
-            return 1
-        return self.before.commits.code.size + self.before.history.end.size + 1
-
 
 def _loaded(
-    rows_by_topic: Mapping[str, Iterable[tuple[int, bytes]]],
-    states: TopicStates,
+    portion: Sequence[tuple[str, bytes | None, Iterable[tuple[int, bytes]]]],
     offsets_read: Mapping[int, int] | None,
 ) -> Iterator[_Loaded]:
-    for topic, rows in rows_by_topic.items():
-        before, batch = states.load(topic), TopicBatch.of(rows)
+    """The topics of a portion, unpacked."""
+    states = iter(TopicState.unpack_all([value for _, value, _ in portion if value is not None]))
+    for topic, value, rows in portion:
+        before, batch = None if value is None else next(states), TopicBatch.of(rows)
         yield _Loaded(topic, before, batch, PlainBatch.of(topic, before, batch, offsets_read))
 
 
-def _portions(topics: Iterable[_Loaded]) -> Iterator[list[_Loaded]]:
-    """Topics in portions whose states are in memory at once."""
-    portion: list[_Loaded] = []
-    entries = 0
-    for loaded in topics:
-        portion.append(loaded)
-        entries += loaded.entries
-        if entries >= JOINT_ENTRIES:
+def _portions(
+    rows_by_topic: Mapping[str, Iterable[tuple[int, bytes]]], states: TopicStates
+) -> Iterator[list[tuple[str, bytes | None, Iterable[tuple[int, bytes]]]]]:
+    """Topics in portions that are in memory at once, each with its packed state and its rows."""
+    portion: list[tuple[str, bytes | None, Iterable[tuple[int, bytes]]]] = []
+    size = 0
+    for topic, rows in rows_by_topic.items():
+        value = states.load(topic)
+        portion.append((topic, value, rows))
+        size += len(value or b"")
+        if size >= JOINT_BYTES:
             yield portion
-            portion, entries = [], 0
+            portion, size = [], 0
     yield portion

@@ -21,11 +21,17 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from levelwind.assignors.protocol.topics import OFFSETS_TOPIC
-from levelwind.streaming.messages.packing import PackingError, names_column, names_of, pack, unpack
+from levelwind.streaming.messages.packing import (
+    PackingError,
+    names_column,
+    names_of,
+    pack,
+    unpack_alike,
+)
 from levelwind.streaming.rules.event_time import UNKNOWN, Int64
-from levelwind.streaming.topic.commit_columns import UncountedCommits, no_entries
+from levelwind.streaming.topic.commit_columns import UncountedCommits, no_entries, unpacked
 from levelwind.streaming.topic.commit_table import CommitTable, compacted
-from levelwind.streaming.topic.end_history import EndOffsetHistory
+from levelwind.streaming.topic.end_history import EndOffsetHistory, ends_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,6 +39,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from levelwind.assignors.protocol.records import EndKind
+    from levelwind.streaming.messages.packing import Meta
     from levelwind.streaming.rules.event_time import Mask
     from levelwind.streaming.rules.partition_lag import ResetPolicy
 
@@ -211,32 +218,36 @@ class TopicState(Struct, frozen=True, kw_only=True):
         Raises:
             PackingError: the value is damaged, or of another version.
         """
-        meta, arrays = unpack(value)
-        if meta.get("state") != VERSION:
-            raise PackingError(f"topic state of version {meta.get('state')}, not {VERSION}")
-        names = names_of(arrays["groups"]), meta["topic_ids"]
-        bounds = np.cumsum([0, *meta["deferred_records"]]).tolist()
-        deferred = arrays["deferred_records"].tobytes() if "deferred_records" in arrays else b""
-        scalars: dict[str, Any] = {name: meta[name] for name in _SCALARS}
-        columns: dict[str, Any] = {name: arrays[name] for name in END_COLUMNS}
-        return cls(
-            **scalars,
-            **columns,
-            gaps=tuple(map(tuple, meta.get("gaps", ()))),
-            racks=tuple(map(tuple, meta["racks"])),
-            sample_position=_log_position(meta["sample_position"]),
-            layout_position=_log_position(meta["layout_position"]),
-            commits=CommitTable.of(*names, arrays),
-            uncounted_commits=UncountedCommits.of(*names, arrays, "uncounted_"),
-            deferred_records=tuple(
-                deferred[first:last] for first, last in itertools.pairwise(bounds)
-            ),
-            history=EndOffsetHistory.of(arrays),
-            baselines=tuple(
-                Baseline(at=at, end=arrays[f"baseline{number}"])
-                for number, at in enumerate(meta["baselines"])
-            ),
-        )
+        (state,) = cls.unpack_all([value])
+        return state
+
+    @classmethod
+    def unpack_all(cls, values: Sequence[bytes]) -> list[TopicState]:
+        """The states of several values; those that are alike cost little more than one.
+
+        Raises:
+            PackingError: a value is damaged, or of another version.
+        """
+        states: list[Any] = [None] * len(values)
+        for indices, metas, matrices in unpack_alike(values):
+            for meta in metas:
+                if meta.get("state") != VERSION:
+                    raise PackingError(f"topic state of version {meta.get('state')}, not {VERSION}")
+            columns = {
+                **unpacked(matrices, CommitTable.ALL),
+                **{
+                    f"uncounted_{name}": column
+                    for name, column in unpacked(
+                        matrices, UncountedCommits.ALL, "uncounted_"
+                    ).items()
+                },
+                **{name: matrices[name] for name in _OTHERS if name in matrices},
+                **ends_of(matrices),
+            }
+            rows = zip(*columns.values(), strict=True)
+            for index, meta, row in zip(indices, metas, rows, strict=True):
+                states[index] = _state(meta, dict(zip(columns, row, strict=True)))
+        return states
 
 
 def sampled_end(state: TopicState, rule: LagRule) -> Int64:
@@ -245,8 +256,44 @@ def sampled_end(state: TopicState, rule: LagRule) -> Int64:
 
 
 _META = ("id", "at", "racks", "racks_at", "sample_position", "layout_position", "exact_cut")
+_OTHERS = (*END_COLUMNS, "groups", "deferred_records", "baseline0", "baseline1")
 _SCALARS = ("id", "at", "racks_at", "exact_cut", "planned_readers", "last_tombstones")
 
 
 def _log_position(value: list[object] | None) -> LogPosition | None:
     return None if value is None else (str(value[0]), int(str(value[1])))
+
+
+def _state(meta: Meta, columns: Mapping[str, Any]) -> TopicState:
+    """The state of its metadata and its columns in their full width."""
+    deferred: tuple[bytes, ...] = ()
+    if meta["deferred_records"]:
+        content = columns["deferred_records"].tobytes()
+        bounds = itertools.accumulate(meta["deferred_records"], initial=0)
+        deferred = tuple([content[first:last] for first, last in itertools.pairwise(bounds)])
+    names: dict[str, Any] = {
+        "groups": names_of(columns["groups"]),
+        "topic_ids": tuple(meta["topic_ids"]),
+    }
+    return TopicState(
+        **{name: meta[name] for name in _SCALARS},
+        **{name: columns[name] for name in END_COLUMNS},
+        gaps=tuple(map(tuple, meta.get("gaps", ()))),
+        racks=tuple(map(tuple, meta["racks"])),
+        sample_position=_log_position(meta["sample_position"]),
+        layout_position=_log_position(meta["layout_position"]),
+        commits=CommitTable(**names, **{name: columns[name] for name in CommitTable.ALL}),
+        uncounted_commits=UncountedCommits(
+            **names, **{name: columns[f"uncounted_{name}"] for name in UncountedCommits.ALL}
+        ),
+        deferred_records=deferred,
+        history=EndOffsetHistory(at=columns["ends_at"], end=columns["ends"])
+        if "ends_at" in columns
+        else EndOffsetHistory.empty(),
+        baselines=tuple(
+            [
+                Baseline(at=at, end=columns[f"baseline{number}"])
+                for number, at in enumerate(meta["baselines"])
+            ]
+        ),
+    )

@@ -214,10 +214,8 @@ class TimedPipeline:
                 by_topic[subject].append((kind, payload))
             elif kind != Kind.SKIPPED:
                 by_bucket[key].append((subject, kind, payload))
-        begun, of_states = time.process_time(), self._of_states()
-        rows = list(joint_update.advance_all(by_topic, self, LAG))
-        taken = time.process_time() - begun
-        self._cpu["topic: update"] += taken - (self._of_states() - of_states)
+        with self._timed("topic: all"):
+            rows = list(joint_update.advance_all(by_topic, self, LAG))
         for row in rows:
             self._bytes["between the operators"] += len(row.payload)
             by_bucket[row.state_key].append((row.subject, row.kind, row.payload))
@@ -225,21 +223,14 @@ class TimedPipeline:
             if key.startswith(GROUP_KEY_PREFIX):
                 self._of_bucket(key, events)
 
-    def _of_states(self) -> float:
-        """CPU seconds of unpacking and packing the states of topics so far."""
-        return self._cpu["topic: unpack"] + self._cpu["topic: pack"]
-
-    def load(self, topic: str) -> TopicState | None:
-        """The state of a topic before a batch."""
-        stored = self._topics.get(topic)
-        with self._timed("topic: unpack"):
-            return None if stored is None else TopicState.unpack(stored)
+    def load(self, topic: str) -> bytes | None:
+        """The packed state of a topic before a batch."""
+        return self._topics.get(topic)
 
     def store(self, topic: str, state: TopicState | None) -> None:
         """Keep the state of a topic after a batch."""
         assert state is not None
-        with self._timed("topic: pack"):
-            self._topics[topic] = state.pack()
+        self._topics[topic] = state.pack()
         self._bytes["topics' state"] += len(self._topics[topic])
 
     def _of_bucket(self, key: str, events: list[tuple[str, int, bytes]]) -> None:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from levelwind.streaming.messages import packing
-from levelwind.streaming.messages.packing import PackingError, pack, unpack
+from levelwind.streaming.messages.packing import PackingError, pack, unpack, unpack_alike
 
 metas = st.dictionaries(
     st.text(max_size=5), st.integers(-(2**53), 2**53) | st.text(max_size=5) | st.none(), max_size=3
@@ -123,3 +123,34 @@ def test_a_damaged_narrower_type_is_refused(
     assert written in value
     with pytest.raises(PackingError):
         unpack(value.replace(written, damaged))
+
+
+@given(
+    shapes=st.lists(st.sampled_from([(0, 3), (5, 3), (70, 64), (4096, 1)]), max_size=12),
+    seed=st.integers(0, 2**16),
+)
+def test_values_that_are_alike_unpack_together_as_alone(
+    shapes: list[tuple[int, int]], seed: int
+) -> None:
+    random = np.random.default_rng(seed)
+    values = []
+    for number, (long, short) in enumerate(shapes):
+        span = int(random.choice([1, 200, 2**12, 2**20, 2**40]))
+        wide = random.integers(-span, span, long, np.int64)
+        narrow = random.integers(-5, 5, short).astype(np.int32)
+        same = np.full(long, random.integers(9), np.int64)
+        texts = np.frombuffer(b"x" * (number % 3), np.uint8)
+        arrays = {"wide": wide, "narrow": narrow, "same": same, "texts": texts}
+        values.append(pack({"number": number}, {**arrays, "mask": wide > 0}))
+    unpacked = {}
+    for indices, metas, matrices in unpack_alike(values):
+        for row, (index, meta) in enumerate(zip(indices, metas, strict=True)):
+            unpacked[index] = meta, {name: matrix[row] for name, matrix in matrices.items()}
+    assert unpacked.keys() == set(range(len(values)))
+    for index, value in enumerate(values):
+        (meta, arrays), (alone_meta, alone) = unpacked[index], unpack(value)
+        assert meta == alone_meta
+        assert arrays.keys() == alone.keys()
+        for name, array in alone.items():
+            assert arrays[name].dtype == array.dtype
+            np.testing.assert_array_equal(arrays[name], array)

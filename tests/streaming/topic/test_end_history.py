@@ -10,6 +10,7 @@ from levelwind.streaming.topic.end_history import (
     MAX_GAP_SHARE,
     POINTS,
     EndOffsetHistory,
+    ends_of,
 )
 from levelwind_testing.examples import examples
 
@@ -89,6 +90,7 @@ def test_what_was_packed_is_read_back(steps: list[tuple[int, list[int]]]) -> Non
     for step, end in steps:
         at += step
         ends = ends.with_sample(at, np.array(end, np.int64))
-    again = EndOffsetHistory.of(ends.arrays())
-    assert again.at.tolist() == ends.at.tolist()
-    assert again.end.tolist() == ends.end.tolist()
+    packed = {name: array[None, :] for name, array in ends.arrays().items()}
+    again = {name: matrix[0].tolist() for name, matrix in ends_of(packed).items()}
+    columns = {"ends_at": ends.at.tolist(), "ends": ends.end.tolist()}
+    assert again == (columns if ends.at.size else {})

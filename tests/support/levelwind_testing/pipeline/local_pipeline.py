@@ -154,10 +154,9 @@ class LocalPipeline:
         """Apply a batch's rows of each topic, kind and payload; return the rows for groups."""
         return joint_update.advance_all(rows_by_topic, self, self.lag, self.offsets_read)
 
-    def load(self, topic: str) -> TopicState | None:
-        """The state of a topic before a batch."""
-        stored = self.topics.pop(topic, None)
-        return None if stored is None else TopicState.unpack(stored)
+    def load(self, topic: str) -> bytes | None:
+        """The packed state of a topic before a batch."""
+        return self.topics.pop(topic, None)
 
     def store(self, topic: str, state: TopicState | None) -> None:
         """Keep the state of a topic after a batch."""
