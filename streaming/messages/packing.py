@@ -106,14 +106,104 @@ def pack(
         else:
             content.append(array.tobytes())
         named.append((name, array.dtype, array.size, stored))
-    shapes = _written(tuple(named))
-    written = b"".join([np.array(least, LEAST).tobytes(), *content])
+    return _finished(
+        meta_head,
+        _written(tuple(named)),
+        b"".join([np.array(least, LEAST).tobytes(), *content]),
+        dense=dense,
+    )
+
+
+def pack_alike(
+    metas: Sequence[Mapping[str, Any]],
+    arrays: Mapping[str, npt.NDArray[Any]],
+    *,
+    dense: bool = False,
+) -> list[bytes]:
+    """What `pack` gives for each of some values, whose arrays are the rows of matrices.
+
+    Args:
+        metas: what explains the arrays of each value.
+        arrays: matrices by name, at least one.
+        dense: see `pack`.
+    """
+    stored = [_stored_types(matrix) for matrix in arrays.values()]
+    alike: dict[tuple[str, ...], list[int]] = {}
+    for row, types in enumerate(zip(*stored, strict=True)):
+        alike.setdefault(types, []).append(row)
+    values = [b""] * len(metas)
+    for types, rows in alike.items():
+        if len(rows) == 1:
+            (row,) = rows
+            alone = {name: matrix[row] for name, matrix in arrays.items()}
+            values[row] = pack(metas[row], alone, dense=dense)
+            continue
+        some = arrays
+        if len(rows) < len(metas):
+            some = {name: matrix[rows] for name, matrix in arrays.items()}
+        shapes = _written(
+            tuple(
+                [
+                    (name, matrix.dtype, matrix.shape[1], type_)
+                    for (name, matrix), type_ in zip(some.items(), types, strict=True)
+                ]
+            )
+        )
+        contents = _contents(list(some.values()), types, len(rows))
+        for row, content in zip(rows, contents, strict=True):
+            values[row] = _finished(_encode(metas[row]), shapes, content, dense=dense)
+    return values
+
+
+def _stored_types(matrix: npt.NDArray[Any]) -> list[str]:
+    """By row, the type that it is written in; empty: its own."""
+    rows, count = matrix.shape
+    if count < LEAST_NARROWED or matrix.dtype not in WHOLE_NUMBERS:
+        return [""] * rows
+    low, high = matrix.min(axis=1).tolist(), matrix.max(axis=1).tolist()
+    return [
+        _stored_type(last - first, count, matrix.dtype)
+        for first, last in zip(low, high, strict=True)
+    ]
+
+
+def _stored_type(span: int, count: int, own: np.dtype[Any]) -> str:
+    """The type that so many numbers are written in, whose least and greatest are so far apart."""
+    if span == 0 and count <= MAX_EQUAL:
+        return EQUAL
+    for end, dtype in NARROWER.items():
+        if span < end and dtype.itemsize < own.itemsize:
+            return str(dtype.str)
+    return ""
+
+
+def _contents(matrices: Sequence[npt.NDArray[Any]], types: Sequence[str], rows: int) -> list[bytes]:
+    """The content of each row: the least numbers of what is written in another type, then all."""
+    least: list[npt.NDArray[Any]] = []
+    parts: list[npt.NDArray[Any]] = []
+    for matrix, name in zip(matrices, types, strict=True):
+        if not name:
+            parts.append(matrix)
+            continue
+        low = matrix.min(axis=1)[:, None]
+        least.append(low.astype(LEAST))
+        if (narrower := STORED[name]) is not None:
+            parts.append((matrix - low).astype(narrower))
+    columns = [np.ascontiguousarray(part).view(np.uint8) for part in (*least, *parts)]
+    together = np.concatenate(columns, axis=1)
+    content: bytes = together.tobytes()
+    size = together.shape[1]
+    return [content[row * size : (row + 1) * size] for row in range(rows)]
+
+
+def _finished(meta_head: bytes, shapes: bytes, content: bytes, *, dense: bool) -> bytes:
+    """A value of its parts, compressed if it is long."""
     codec: Codec | None = None
-    if LEAST_COMPRESSED <= len(written) <= MAX_COMPRESSED:
-        codec = "zstd" if dense and len(written) >= LEAST_DENSE else "lz4_raw"
-        written = pa.compress(written, codec=codec, asbytes=True)
+    if LEAST_COMPRESSED <= len(content) <= MAX_COMPRESSED:
+        codec = "zstd" if dense and len(content) >= LEAST_DENSE else "lz4_raw"
+        content = pa.compress(content, codec=codec, asbytes=True)
     head = HEAD.pack(VERSION, CODECS.index(codec), len(meta_head), len(shapes))
-    return b"".join([head, meta_head, shapes, written])
+    return b"".join([head, meta_head, shapes, content])
 
 
 @remembered(REMEMBERED_LISTS, MAX_REMEMBERED, size=lambda names: sum(map(len, names)))
@@ -151,12 +241,12 @@ def _names_of(content: bytes) -> tuple[str, ...]:
 
 def _narrowed(array: npt.NDArray[Any], low: int, span: int) -> tuple[str, bytes]:
     """The type that an array is written in, empty if it is its own, and the bytes."""
-    if span == 0 and array.size <= MAX_EQUAL:
-        return EQUAL, b""
-    for end, dtype in NARROWER.items():
-        if span < end and dtype.itemsize < array.dtype.itemsize:
-            return dtype.str, (array - array.dtype.type(low)).astype(dtype).tobytes()
-    return "", array.tobytes()
+    name = _stored_type(span, array.size, array.dtype)
+    if (narrower := STORED[name] if name else array.dtype) is None:
+        return name, b""
+    return name, (array - array.dtype.type(low)).astype(
+        narrower
+    ).tobytes() if name else array.tobytes()
 
 
 @lru_cache(maxsize=SHAPES)

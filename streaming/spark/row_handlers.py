@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from levelwind.streaming.output import OutputTopics
     from levelwind.streaming.rules.skew import SkewRule
     from levelwind.streaming.spark.store.batch_offsets import OffsetsLog
-    from levelwind.streaming.topic.state import LagRule, TopicState
+    from levelwind.streaming.topic.state import LagRule
 
 
 class _StoredTopics:
@@ -38,10 +38,10 @@ class _StoredTopics:
         stored = self._values.getValue((topic,))
         return None if stored is None else bytes(stored[0])
 
-    def store(self, topic: str, state: TopicState | None) -> None:
-        """Keep the state of a topic; None: keep none."""
-        if state is not None:
-            self._values.updateValue((topic,), (state.pack(),))
+    def store(self, topic: str, value: bytes | None) -> None:
+        """Keep the packed state of a topic; None: keep none."""
+        if value is not None:
+            self._values.updateValue((topic,), (value,))
         else:
             self._values.removeKey((topic,))
 

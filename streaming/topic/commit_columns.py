@@ -132,23 +132,20 @@ class UncountedCommits(CommitColumns, frozen=True, kw_only=True):
         }
         return UncountedCommits.in_log_order(later.groups, later.topic_ids, both)
 
-    def columns(self, prefix: str) -> dict[str, npt.NDArray[Any]]:
-        """The columns to be packed, each under its name with a prefix."""
-        return packable(self, COLUMNS, prefix)
-
 
 def packable(
-    commits: CommitColumns, names: Iterable[str], prefix: str = ""
+    columns: Mapping[str, npt.NDArray[Any]], prefix: str = ""
 ) -> dict[str, npt.NDArray[Any]]:
     """Columns to be packed, each under its name with a prefix; the key in its two parts.
 
     The parts are numbers that lie close together, which take few bytes.
     """
-    columns = {name: getattr(commits, name) for name in names if name != KEY}
-    columns |= {name: getattr(commits, name) for name in KEY_PARTS}
+    code = columns[KEY]
+    parts = zip(KEY_PARTS, (code >> GROUP_SHIFT, code & PARTITION_MASK), strict=True)
+    wide = {**{name: column for name, column in columns.items() if name != KEY}, **dict(parts)}
     return {
         prefix + name: column.astype(np.int32 if name in NARROW_COLUMNS else np.int64, copy=False)
-        for name, column in columns.items()
+        for name, column in wide.items()
     }
 
 

@@ -17,13 +17,10 @@ from levelwind.streaming.topic.commit_columns import (
     CommitColumns,
     UncountedCommits,
     no_entries,
-    packable,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
-
-    import numpy.typing as npt
 
     from levelwind.streaming.messages.rows import TopicCommits
     from levelwind.streaming.rules.event_time import Int64
@@ -49,10 +46,6 @@ class CommitTable(CommitColumns, frozen=True, kw_only=True):
         """No commit at all."""
         columns: dict[str, Any] = dict.fromkeys(cls.ALL, no_entries())
         return cls(**columns)
-
-    def columns(self) -> dict[str, npt.NDArray[Any]]:
-        """The columns to be packed, by name."""
-        return packable(self, self.ALL)
 
     def with_new_baseline(self) -> CommitTable:
         """This table with its offsets as the new baseline; the former one is the old baseline."""

@@ -99,18 +99,6 @@ class EndOffsetHistory(Struct, frozen=True, kw_only=True):
             step >>= 1
         return point
 
-    def arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """The columns to be packed, by name."""
-        if not self.at.size:
-            return {}
-        steps = np.diff(self.end, axis=0)
-        narrow = not steps.size or int(np.abs(steps).max()) < 2**31
-        return {
-            "ends_at": self.at,
-            "ends_first": self.end[0],
-            "ends_steps": steps.astype(np.int32 if narrow else np.int64).ravel(),
-        }
-
     @classmethod
     def joined(cls, histories: Sequence[EndOffsetHistory]) -> EndOffsetHistory:
         """Histories of topics with the same times, as one: their partitions in order."""
@@ -118,6 +106,36 @@ class EndOffsetHistory(Struct, frozen=True, kw_only=True):
             return histories[0]
         ends = [history.end for history in histories]
         return cls(at=histories[0].at, end=np.concatenate(ends, axis=1))
+
+
+def wide_steps(histories: Sequence[EndOffsetHistory]) -> list[bool]:
+    """Whether a step of each history takes more than 32 bits."""
+    # Ends never fall, so that steps are as wide as the whole way at most.
+    highest = [
+        int(history.end[-1].max(initial=0)) if history.at.size else 0 for history in histories
+    ]
+    return [
+        high >= 2**31 - 1 and int(np.abs(np.diff(history.end, axis=0)).max(initial=0)) >= 2**31
+        for high, history in zip(highest, histories, strict=True)
+    ]
+
+
+def packable_ends(histories: Sequence[EndOffsetHistory]) -> dict[str, npt.NDArray[Any]]:
+    """The columns to be packed, by name, with a row for each of some histories of the same shape.
+
+    All or none of them have wide steps.
+    """
+    first = histories[0]
+    if not first.at.size:
+        return {}
+    ends = np.concatenate([history.end for history in histories])
+    ends = ends.reshape(len(histories), *first.end.shape)
+    steps = np.diff(ends, axis=1).astype(np.int64 if wide_steps([first])[0] else np.int32)
+    return {
+        "ends_at": np.concatenate([history.at for history in histories]).reshape(ends.shape[:2]),
+        "ends_first": ends[:, 0],
+        "ends_steps": steps.reshape(len(histories), -1),
+    }
 
 
 def ends_of(arrays: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:

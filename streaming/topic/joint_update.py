@@ -36,8 +36,8 @@ class TopicStates(Protocol):
     def load(self, topic: str) -> bytes | None:
         """The packed state of a topic; None: there is none."""
 
-    def store(self, topic: str, state: TopicState | None) -> None:
-        """Keep the state of a topic that was loaded; None: keep none."""
+    def store(self, topic: str, value: bytes | None) -> None:
+        """Keep the packed state of a topic that was loaded; None: keep none."""
 
 
 def advance_all(
@@ -60,6 +60,7 @@ def advance_all(
     cells = 0
     for portion in _portions(rows_by_topic, states):
         loaded = list(_loaded(portion, offsets_read))
+        afters: list[tuple[str, TopicState | None]] = []
         together = iter(advance_together([each.plain for each in loaded if each.plain], rule))
         for topic, before, batch, plain in loaded:
             updated = next(together) if plain else None
@@ -71,13 +72,21 @@ def advance_all(
             else:
                 after, requests = updated
             if before is not None or after is not None:
-                states.store(topic, after)
+                afters.append((topic, after))
             waiting.append(requests)
             cells += requests.cells
             if cells >= JOINT_CELLS:
                 yield from rows_for_groups(waiting, rule, buckets)
                 waiting, cells = [], 0
+        _store(afters, states)
     yield from rows_for_groups(waiting, rule, buckets)
+
+
+def _store(afters: Sequence[tuple[str, TopicState | None]], states: TopicStates) -> None:
+    """Keep the states of some topics."""
+    values = iter(TopicState.pack_all([state for _, state in afters if state is not None]))
+    for topic, state in afters:
+        states.store(topic, None if state is None else next(values))
 
 
 class _Loaded(NamedTuple):

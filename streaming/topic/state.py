@@ -25,13 +25,23 @@ from levelwind.streaming.messages.packing import (
     PackingError,
     names_column,
     names_of,
-    pack,
+    pack_alike,
     unpack_alike,
 )
 from levelwind.streaming.rules.event_time import UNKNOWN, Int64
-from levelwind.streaming.topic.commit_columns import UncountedCommits, no_entries, unpacked
+from levelwind.streaming.topic.commit_columns import (
+    UncountedCommits,
+    no_entries,
+    packable,
+    unpacked,
+)
 from levelwind.streaming.topic.commit_table import CommitTable, compacted
-from levelwind.streaming.topic.end_history import EndOffsetHistory, ends_of
+from levelwind.streaming.topic.end_history import (
+    EndOffsetHistory,
+    ends_of,
+    packable_ends,
+    wide_steps,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -189,27 +199,26 @@ class TopicState(Struct, frozen=True, kw_only=True):
 
     def pack(self) -> bytes:
         """The state store's value."""
-        gaps = {"gaps": self.gaps} if any(self.gaps) else {}
-        meta = (
-            {name: getattr(self, name) for name in _META}
-            | gaps
-            | {
-                "state": VERSION,
-                "topic_ids": self.commits.topic_ids,
-                "planned_readers": dict(self.planned_readers),
-                "last_tombstones": dict(self.last_tombstones),
-                "deferred_records": [len(payload) for payload in self.deferred_records],
-                "baselines": [baseline.at for baseline in self.baselines],
-            }
-        )
-        arrays: dict[str, npt.NDArray[Any]] = {name: getattr(self, name) for name in END_COLUMNS}
-        arrays["groups"] = names_column(self.commits.groups)
-        if self.deferred_records:
-            arrays["deferred_records"] = np.frombuffer(b"".join(self.deferred_records), np.uint8)
-        for number, baseline in enumerate(self.baselines):
-            arrays[f"baseline{number}"] = baseline.end
-        commits = self.commits.columns() | self.uncounted_commits.columns("uncounted_")
-        return pack(meta, arrays | self.history.arrays() | commits, dense=True)
+        (value,) = self.pack_all([self])
+        return value
+
+    @classmethod
+    def pack_all(cls, states: Sequence[TopicState]) -> list[bytes]:
+        """The values of several states; those that are alike cost little more than one."""
+        alike: dict[Any, list[int]] = {}
+        names = [names_column(state.commits.groups) for state in states]
+        wide = wide_steps([state.history for state in states])
+        for index, state in enumerate(states):
+            lengths = _lengths(state), names[index].size, wide[index]
+            alike.setdefault(lengths, []).append(index)
+        values = [b""] * len(states)
+        for indices in alike.values():
+            some = [states[index] for index in indices]
+            matrices = _matrices(some, [names[index] for index in indices])
+            packed = pack_alike([_meta(state) for state in some], matrices, dense=True)
+            for index, value in zip(indices, packed, strict=True):
+                values[index] = value
+        return values
 
     @classmethod
     def unpack(cls, value: bytes) -> TopicState:
@@ -262,6 +271,65 @@ _SCALARS = ("id", "at", "racks_at", "exact_cut", "planned_readers", "last_tombst
 
 def _log_position(value: list[object] | None) -> LogPosition | None:
     return None if value is None else (str(value[0]), int(str(value[1])))
+
+
+def _lengths(state: TopicState) -> tuple[int, ...]:
+    """The lengths of a state's columns, from which their names follow."""
+    return (
+        state.begin.size,
+        state.commits.code.size,
+        state.uncounted_commits.code.size,
+        sum(map(len, state.deferred_records)),
+        len(state.baselines),
+        *[baseline.end.size for baseline in state.baselines],
+        *state.history.end.shape,
+    )
+
+
+def _meta(state: TopicState) -> Meta:
+    """What explains a state's columns."""
+    gaps = {"gaps": state.gaps} if any(state.gaps) else {}
+    return (
+        {name: getattr(state, name) for name in _META}
+        | gaps
+        | {
+            "state": VERSION,
+            "topic_ids": state.commits.topic_ids,
+            "planned_readers": dict(state.planned_readers),
+            "last_tombstones": dict(state.last_tombstones),
+            "deferred_records": [len(payload) for payload in state.deferred_records],
+            "baselines": [baseline.at for baseline in state.baselines],
+        }
+    )
+
+
+def _matrices(
+    states: Sequence[TopicState], names: Sequence[npt.NDArray[Any]]
+) -> dict[str, npt.NDArray[Any]]:
+    """The columns to be packed, by name, with a row for each of some states of the same lengths."""
+
+    def rows(columns: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+        return np.concatenate(columns).reshape(len(columns), -1)
+
+    arrays = {name: rows([getattr(state, name) for state in states]) for name in END_COLUMNS}
+    arrays["groups"] = rows(names)
+    if states[0].deferred_records:
+        arrays["deferred_records"] = rows(
+            [np.frombuffer(b"".join(state.deferred_records), np.uint8) for state in states]
+        )
+    for number in range(len(states[0].baselines)):
+        arrays[f"baseline{number}"] = rows([state.baselines[number].end for state in states])
+    arrays |= packable_ends([state.history for state in states])
+    counted = [state.commits for state in states]
+    waiting = [state.uncounted_commits for state in states]
+    return (
+        arrays
+        | packable({name: rows([getattr(c, name) for c in counted]) for name in CommitTable.ALL})
+        | packable(
+            {name: rows([getattr(c, name) for c in waiting]) for name in UncountedCommits.ALL},
+            "uncounted_",
+        )
+    )
 
 
 def _state(meta: Meta, columns: Mapping[str, Any]) -> TopicState:

@@ -36,7 +36,7 @@ from levelwind.streaming.messages.buckets import GROUP_KEY_PREFIX, TOPIC_KEY_PRE
 from levelwind.streaming.messages.rows import Kind
 from levelwind.streaming.rules.skew import SkewRule
 from levelwind.streaming.topic import joint_update
-from levelwind.streaming.topic.state import LagRule, TopicState
+from levelwind.streaming.topic.state import LagRule
 from levelwind_testing.pipeline.local_pipeline import OFFSETS, OUTPUTS, TOPICS, Message
 from levelwind_testing.processes.offsets_writer import (
     FIRST_END,
@@ -227,11 +227,11 @@ class TimedPipeline:
         """The packed state of a topic before a batch."""
         return self._topics.get(topic)
 
-    def store(self, topic: str, state: TopicState | None) -> None:
-        """Keep the state of a topic after a batch."""
-        assert state is not None
-        self._topics[topic] = state.pack()
-        self._bytes["topics' state"] += len(self._topics[topic])
+    def store(self, topic: str, value: bytes | None) -> None:
+        """Keep the packed state of a topic after a batch."""
+        assert value is not None
+        self._topics[topic] = value
+        self._bytes["topics' state"] += len(value)
 
     def _of_bucket(self, key: str, events: list[tuple[str, int, bytes]]) -> None:
         with self._timed("bucket: all"):

@@ -7,7 +7,13 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from levelwind.streaming.messages import packing
-from levelwind.streaming.messages.packing import PackingError, pack, unpack, unpack_alike
+from levelwind.streaming.messages.packing import (
+    PackingError,
+    pack,
+    pack_alike,
+    unpack,
+    unpack_alike,
+)
 
 metas = st.dictionaries(
     st.text(max_size=5), st.integers(-(2**53), 2**53) | st.text(max_size=5) | st.none(), max_size=3
@@ -154,3 +160,28 @@ def test_values_that_are_alike_unpack_together_as_alone(
         for name, array in alone.items():
             assert arrays[name].dtype == array.dtype
             np.testing.assert_array_equal(arrays[name], array)
+
+
+@given(
+    spans=st.lists(st.sampled_from([1, 2, 200, 2**12, 2**20, 2**40]), min_size=1, max_size=8),
+    size=st.sampled_from([0, 1, 63, 64, 700]),
+    seed=st.integers(0, 2**16),
+)
+def test_values_that_are_alike_are_packed_together_as_alone(
+    spans: list[int], size: int, seed: int
+) -> None:
+    random = np.random.default_rng(seed)
+    span = np.array(spans)[:, None]
+    matrices = {
+        "wide": random.integers(-span, span, (len(spans), size)),
+        "narrow": random.integers(-9, np.minimum(span, 2**20), (len(spans), size)).astype("<i4"),
+        "texts": np.full((len(spans), size % 7), 120, np.uint8),
+        "masks": random.integers(0, 2, (size, len(spans))).astype(np.bool_).T,
+        "seconds": random.random((len(spans), 3)),
+    }
+    metas = [{"number": number, "span": span} for number, span in enumerate(spans)]
+    alone = [
+        pack(meta, {name: matrix[row] for name, matrix in matrices.items()}, dense=True)
+        for row, meta in enumerate(metas)
+    ]
+    assert pack_alike(metas, matrices, dense=True) == alone

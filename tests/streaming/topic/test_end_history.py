@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from levelwind.streaming.topic.end_history import (
     HORIZON_MS,
@@ -11,7 +12,9 @@ from levelwind.streaming.topic.end_history import (
     POINTS,
     EndOffsetHistory,
     ends_of,
+    packable_ends,
 )
+from levelwind.streaming.topic.state import TopicState
 from levelwind_testing.examples import examples
 
 SECOND = 1000
@@ -90,7 +93,19 @@ def test_what_was_packed_is_read_back(steps: list[tuple[int, list[int]]]) -> Non
     for step, end in steps:
         at += step
         ends = ends.with_sample(at, np.array(end, np.int64))
-    packed = {name: array[None, :] for name, array in ends.arrays().items()}
+    packed = packable_ends([ends])
     again = {name: matrix[0].tolist() for name, matrix in ends_of(packed).items()}
     columns = {"ends_at": ends.at.tolist(), "ends": ends.end.tolist()}
     assert again == (columns if ends.at.size else {})
+
+
+def test_steps_beyond_32_bits_are_packed_wide_in_their_own_state_alone() -> None:
+    states = [
+        replace(TopicState.empty(), id="x", history=history((1, [0]), (2, [end])))
+        for end in (5, 2**31, 7, 2**31 - 1)
+    ]
+    values = TopicState.pack_all(states)
+    assert [b'["ends_steps","<i8",1]' in value for value in values] == [False, True, False, False]
+    assert values == [state.pack() for state in states]
+    steps = [state.history.end[-1].tolist() for state in TopicState.unpack_all(values)]
+    assert steps == [[5], [2**31], [7], [2**31 - 1]]

@@ -32,7 +32,7 @@ from levelwind.streaming.messages.rows import Kind, Row, SinkRow
 from levelwind.streaming.output import OutputTopics
 from levelwind.streaming.rules.skew import SkewRule
 from levelwind.streaming.topic import joint_update
-from levelwind.streaming.topic.state import LagRule, TopicState
+from levelwind.streaming.topic.state import LagRule
 from levelwind_testing.pipeline.offsets_reference_codec import commit_key, commit_value
 
 TOPICS = Topics()
@@ -158,10 +158,10 @@ class LocalPipeline:
         """The packed state of a topic before a batch."""
         return self.topics.pop(topic, None)
 
-    def store(self, topic: str, state: TopicState | None) -> None:
-        """Keep the state of a topic after a batch."""
-        if state is not None:
-            self.topics[topic] = state.pack()
+    def store(self, topic: str, value: bytes | None) -> None:
+        """Keep the packed state of a topic after a batch."""
+        if value is not None:
+            self.topics[topic] = value
 
     def _of_bucket(self, state_key: str, rows: list[GroupEvent]) -> list[SinkRow]:
         if not state_key.startswith(GROUP_KEY_PREFIX):
