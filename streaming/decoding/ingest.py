@@ -10,8 +10,9 @@ newest before it.
 from __future__ import annotations
 
 import base64
+import itertools
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -272,26 +273,58 @@ def _pack_commits(
             packed.add_count(NAMELESS_GROUP, count)
             kept = kept[~nameless[kept]]
     topic_ids = [base64.urlsafe_b64encode(name).decode().rstrip("=") for name in commits.topic_ids]
-    topic = commits.topic[kept]
-    bounds = np.flatnonzero(np.diff(topic, prepend=-1, append=-1))
-    for first, last in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
-        rows = kept[first:last]
-        groups, group = np.unique(commits.group[rows], return_inverse=True)
-        ids, topic_id = np.unique(commits.topic_id[rows], return_inverse=True)
-        without_id = int(ids.size > 0 and ids[0] < 0)  # -1 sorts first
+    topic, rows = commits.topic[kept], commits.row[kept]
+    bounds = np.flatnonzero(np.diff(topic, prepend=-1, append=-1)).tolist()
+    columns = {
+        "partition": commits.partition[kept],
+        "offset": commits.offset[kept],
+        "at": at[kept],
+        "source": records.partition[rows],
+        "position": records.offset[rows],
+    }
+    groups, ids = (
+        distinct_by_topic(topic, numbers[kept]) for numbers in (commits.group, commits.topic_id)
+    )
+    for first, last in itertools.pairwise(bounds):
+        number = int(topic[first])
+        of_topic = ids.names[number]
+        without_id = int(of_topic[0] < 0)  # -1 sorts first
         payload = TopicCommits(
-            groups=tuple(commits.groups[index] for index in groups.tolist()),
-            topic_ids=tuple(topic_ids[index] for index in ids[without_id:].tolist()),
-            group=group,
-            partition=commits.partition[rows],
-            offset=commits.offset[rows],
-            at=at[rows],
-            topic_id=topic_id - without_id,
-            source=records.partition[commits.row[rows]],
-            position=records.offset[commits.row[rows]],
+            groups=tuple([commits.groups[index] for index in groups.names[number]]),
+            topic_ids=tuple([topic_ids[index] for index in of_topic[without_id:]]),
+            group=groups.number[first:last],
+            topic_id=ids.number[first:last] - without_id,
             until=until,
+            **{name: column[first:last] for name, column in columns.items()},
         )
-        packed.add_for_topic(commits.topics[int(topic[first])], kind, payload.pack())
+        packed.add_for_topic(commits.topics[number], kind, payload.pack())
+
+
+class DistinctByTopic(NamedTuple):
+    """Numbers of rows, as indices of those that the rows of the same topic have."""
+
+    number: Int64
+    """By row."""
+    names: Mapping[int, list[int]]
+    """By topic, the numbers that its rows have, ascending."""
+
+
+def distinct_by_topic(topic: Int64, number: Int64) -> DistinctByTopic:
+    """The distinct numbers of each topic; numbers are at least -1, and topics ascend."""
+    if not topic.size:
+        return DistinctByTopic(number, {})
+    width = int(number.max()) + 2
+    pairs, index = np.unique(topic * width + number + 1, return_inverse=True)
+    of_pair = pairs // width
+    bounds = np.flatnonzero(np.diff(of_pair, prepend=-1, append=-1)).tolist()
+    numbers, topics = (pairs % width - 1).tolist(), of_pair[bounds[:-1]].tolist()
+    return DistinctByTopic(
+        index - np.searchsorted(of_pair, topic),
+        {
+            name: numbers[first:last]
+            for name, (first, last) in zip(topics, itertools.pairwise(bounds), strict=True)
+        },
+    )
 
 
 def last_in_bucket(*, topic: Int64, key: Int64, bucket: Int64) -> Int64:
