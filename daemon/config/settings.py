@@ -111,8 +111,8 @@ class PipelineSection:
     parallelism: Annotated[int, Field(ge=0)] = 0
     """Tasks that work at the same time, and partitions of the state. A checkpoint of another number
     is set aside, and the state rebuilt. 0: the checkpoint's number; for a new state one, which
-    costs least, or two on a Spark cluster and where 500 records a second are committed in the mean
-    of the last day, or since the first record of that day."""
+    costs least, or two on a Spark cluster and where 5,000 records a second are committed in the
+    mean of the last day, or since the first record of that day."""
     checkpoint: str = ""
     """URI of the checkpoint's directory in any file system that Spark knows, as in
     `hdfs://host/levelwind` or `s3a://bucket/levelwind`; empty: `checkpoint` in `state_dir`. On a
