@@ -12,6 +12,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from levelwind.streaming.rules.event_time import JUMP_MS, UNKNOWN
+from levelwind.streaming.topic.end_history import with_samples
 from levelwind.streaming.topic.state import (
     BASELINES,
     END_COLUMNS,
@@ -118,19 +119,41 @@ def sampled(
     state: TopicState, record: OffsetsRecord, position: LogPosition, rule: LagRule
 ) -> TopicState:
     """The state after a sample, which counts the commits that the state counts."""
-    known = {name: getattr(state, name) for name in END_COLUMNS}
-    ends = newest_ends(known, EndsRead.of([record]), rule)
-    state = replace(
-        state,
-        at=record.at,
-        gaps=record.gaps or (),
-        sample_position=position,
-        exact_cut=record.offsets_topic_ends is not None,
-        **ends,
+    (after,) = sampled_together([state], [record], [position], rule)
+    return after
+
+
+def sampled_together(
+    states: Sequence[TopicState],
+    records: Sequence[OffsetsRecord],
+    positions: Sequence[LogPosition],
+    rule: LagRule,
+) -> list[TopicState]:
+    """The states of some topics after a sample of each, in columns of all their partitions."""
+    known = {name: np.concatenate([getattr(s, name) for s in states]) for name in END_COLUMNS}
+    ends = _newest_ends(known, EndsRead.of(records), rule)
+    bounds = itertools.pairwise([0, *itertools.accumulate(len(r.begin) for r in records)])
+    states = [
+        replace(
+            state,
+            at=record.at,
+            gaps=record.gaps or (),
+            sample_position=position,
+            exact_cut=record.offsets_topic_ends is not None,
+            **{name: column[first:last] for name, column in ends.items()},
+        )
+        for state, record, position, (first, last) in zip(
+            states, records, positions, bounds, strict=True
+        )
+    ]
+    newest = [sampled_end(state, rule) for state in states]
+    histories = with_samples(
+        [state.history for state in states], [state.at for state in states], newest
     )
-    end = sampled_end(state, rule)
-    state = replace(state, history=state.history.with_sample(record.at, end))
-    return with_baselines(state, end)
+    return [
+        _with_baselines(replace(state, history=history), end)
+        for state, history, end in zip(states, histories, newest, strict=True)
+    ]
 
 
 class EndsRead(NamedTuple):
@@ -164,7 +187,7 @@ class EndsRead(NamedTuple):
         )
 
 
-def newest_ends(before: Mapping[str, Int64], read: EndsRead, rule: LagRule) -> dict[str, Int64]:
+def _newest_ends(before: Mapping[str, Int64], read: EndsRead, rule: LagRule) -> dict[str, Int64]:
     """The `END_COLUMNS` after samples, each of which stands for what a sample could not read."""
     end_read = (read.stable if rule.end_kind == "stable" else read.high) >= 0
     data_end = np.where(end_read, read.data_end, _newest(before["data_end"], read.data_end))
@@ -177,7 +200,7 @@ def newest_ends(before: Mapping[str, Int64], read: EndsRead, rule: LagRule) -> d
     }
 
 
-def with_baselines(state: TopicState, end: Int64) -> TopicState:
+def _with_baselines(state: TopicState, end: Int64) -> TopicState:
     """The state after a sample with its baselines, of which that sample may be a new one.
 
     Args:

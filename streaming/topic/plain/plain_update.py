@@ -6,7 +6,6 @@ the lag of all readers is asked for; without a sample that of the groups that ha
 
 from __future__ import annotations
 
-from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -14,12 +13,10 @@ from msgspec.structs import replace
 
 from levelwind.streaming.rules.event_time import UNKNOWN
 from levelwind.streaming.topic import sampling
-from levelwind.streaming.topic.end_history import with_samples
 from levelwind.streaming.topic.lag.commit_cells import LagRequest
 from levelwind.streaming.topic.lag.commit_steps import SampleRequest
 from levelwind.streaming.topic.lag.lag_rows import PublishedRequest, TopicRequests
 from levelwind.streaming.topic.plain.joint_commits import JointTable, WaitingCommits
-from levelwind.streaming.topic.state import END_COLUMNS, sampled_end
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -77,33 +74,14 @@ class _PlainUpdate:
     def _apply(self, topics: Sequence[int], samples: Sequence[AppliedSample]) -> None:
         """Apply a sample of each of some topics."""
         self._count(topics, samples)
-        before = [self._states[topic] for topic in topics]
-        sizes = [state.begin.size for state in before]
-        ends = sampling.newest_ends(
-            {name: np.concatenate([getattr(s, name) for s in before]) for name in END_COLUMNS},
-            sampling.EndsRead.of([sample.record for sample in samples]),
+        states = sampling.sampled_together(
+            [replace(self._states[topic], commits=self._counted(topic)) for topic in topics],
+            [sample.record for sample in samples],
+            [sample.position for sample in samples],
             self._rule,
         )
-        bounds = list(pairwise([0, *accumulate(sizes)]))
-        states = [
-            replace(
-                state,
-                at=sample.record.at,
-                gaps=sample.record.gaps or (),
-                sample_position=sample.position,
-                commits=self._counted(topic),
-                **{name: column[first:last] for name, column in ends.items()},
-            )
-            for topic, state, sample, (first, last) in zip(
-                topics, before, samples, bounds, strict=True
-            )
-        ]
-        newest = [sampled_end(state, self._rule) for state in states]
-        histories = with_samples(
-            [state.history for state in states], [state.at for state in states], newest
-        )
-        for topic, state, history, end in zip(topics, states, histories, newest, strict=True):
-            self._ask(topic, sampling.with_baselines(replace(state, history=history), end))
+        for topic, state in zip(topics, states, strict=True):
+            self._ask(topic, state)
 
     def _counted(self, topic: int) -> CommitTable:
         """The commits of a topic that the sample counts."""
