@@ -14,7 +14,7 @@ made just then.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import (
     OFFSET_BEGINNING,
@@ -31,10 +31,10 @@ from levelwind.assignors.clients.idle_connections import with_idle_connections
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
+    from levelwind.assignors.protocol import partition_ranges as ranges
+
 _log = logging.getLogger("levelwind.clients.classic")
 
-PartitionKey: TypeAlias = tuple[str, int]
-"""Topic and number of a partition."""
 TIMEOUT_SECONDS = 5.0
 AT_END = ("latest", "largest", "end")
 """Words of clients for a reset policy by which a new reader has nothing behind."""
@@ -80,7 +80,7 @@ class BrokerLag:
         self._from_begin = auto_offset_reset in AT_BEGIN
         self._timeout = timeout
         self._consumer: Consumer | None = None
-        self._unknown: frozenset[PartitionKey] = frozenset()
+        self._unknown: frozenset[ranges.TopicPartition] = frozenset()
 
     def __call__(self, topics: Collection[str]) -> dict[str, list[int]]:
         """Ask for the records behind of each partition of some topics; unknown topics are left out.
@@ -107,10 +107,10 @@ class BrokerLag:
         ]
         if not partitions:
             return {}
-        committed: dict[PartitionKey, int] = {}
-        ends: dict[PartitionKey, int] = {}
-        starts: dict[PartitionKey, int] = {}
-        refusals: dict[PartitionKey, KafkaError] = {}
+        committed: dict[ranges.TopicPartition, int] = {}
+        ends: dict[ranges.TopicPartition, int] = {}
+        starts: dict[ranges.TopicPartition, int] = {}
+        refusals: dict[ranges.TopicPartition, KafkaError] = {}
         _divide(consumer.committed(partitions, timeout=self._timeout), committed, refusals)
         _divide(self._log_offsets(consumer, partitions, OFFSET_END), ends, refusals)
         if self._from_begin:
@@ -141,7 +141,9 @@ class BrokerLag:
         answered: list[TopicPartition] = consumer.offsets_for_times(asked, timeout=self._timeout)
         return answered
 
-    def _log_unknown(self, refusals: Mapping[PartitionKey, KafkaError], asked: int) -> None:
+    def _log_unknown(
+        self, refusals: Mapping[ranges.TopicPartition, KafkaError], asked: int
+    ) -> None:
         """Log the partitions of unknown lag, once while they are the same.
 
         Raises:
@@ -162,8 +164,8 @@ class BrokerLag:
 
 def _divide(
     answered: Collection[TopicPartition],
-    offsets: dict[PartitionKey, int],
-    refusals: dict[PartitionKey, KafkaError],
+    offsets: dict[ranges.TopicPartition, int],
+    refusals: dict[ranges.TopicPartition, KafkaError],
 ) -> None:
     """Divide answers into offsets and errors."""
     for one in answered:
