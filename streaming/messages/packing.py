@@ -242,11 +242,11 @@ def _names_of(content: bytes) -> tuple[str, ...]:
 def _narrowed(array: npt.NDArray[Any], low: int, span: int) -> tuple[str, bytes]:
     """The type that an array is written in, empty if it is its own, and the bytes."""
     name = _stored_type(span, array.size, array.dtype)
-    if (narrower := STORED[name] if name else array.dtype) is None:
+    if not name:
+        return name, array.tobytes()
+    if (narrower := STORED[name]) is None:
         return name, b""
-    return name, (array - array.dtype.type(low)).astype(
-        narrower
-    ).tobytes() if name else array.tobytes()
+    return name, (array - array.dtype.type(low)).astype(narrower).tobytes()
 
 
 @lru_cache(maxsize=SHAPES)
