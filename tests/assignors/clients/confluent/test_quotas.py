@@ -10,9 +10,7 @@ from structlog.testing import capture_logs
 
 from levelwind.daemon.kafka import clients
 from levelwind.daemon.telemetry.throttle import Throttle
-from levelwind.deploy.broker_config import java_command
-from levelwind.deploy.jars import classpath
-from levelwind.deploy.java import java
+from levelwind_testing.kafka.kafka_tool import kafka_tool
 from levelwind_testing.kafka.managed_consumers import poll_until, produce, spread
 from levelwind_testing.waiting import wait_until
 
@@ -27,13 +25,10 @@ THROTTLED = "kafka.throttled"
 def limit(bootstrap: str, client_id: str) -> None:
     """Hold the fetches of a client id to a rate of bytes."""
     done = subprocess.run(
-        java_command(
-            java(),
-            [*classpath("brokers"), *classpath("tools")],
-            ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"],
+        kafka_tool(
             CONFIG_TOOL,
-            *("--bootstrap-server", bootstrap, "--alter"),
-            *("--add-config", f"consumer_byte_rate={BYTE_RATE}"),
+            bootstrap,
+            *("--alter", "--add-config", f"consumer_byte_rate={BYTE_RATE}"),
             *("--entity-type", "clients", "--entity-name", client_id),
         ),
         capture_output=True,

@@ -7,9 +7,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from levelwind.deploy import guard
-from levelwind.deploy.broker_config import java_command
-from levelwind.deploy.jars import classpath
-from levelwind.deploy.java import java
+from levelwind_testing.kafka.kafka_tool import kafka_tool
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,12 +31,10 @@ class ConsoleConsumer:
             properties: settings of its consumer.
         """
         settings = {"client.id": CLIENT_ID, "metadata.max.age.ms": "1000", **properties}
-        command = java_command(
-            java(),
-            [*classpath("brokers"), *classpath("tools")],
-            ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"],
+        command = kafka_tool(
             MAIN,
-            *("--bootstrap-server", bootstrap, "--group", group, "--topic", topic),
+            bootstrap,
+            *("--group", group, "--topic", topic),
             "--from-beginning",
             *("--formatter-property", "print.partition=true"),
             *(

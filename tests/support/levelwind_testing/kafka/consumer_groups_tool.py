@@ -3,9 +3,7 @@
 import subprocess
 from dataclasses import dataclass
 
-from levelwind.deploy.broker_config import java_command
-from levelwind.deploy.jars import classpath
-from levelwind.deploy.java import java
+from levelwind_testing.kafka.kafka_tool import kafka_tool
 
 MAIN = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 SECONDS = 120
@@ -26,14 +24,8 @@ class ToolRow:
 
 def describe_group(bootstrap: str, group: str) -> dict[tuple[str, int], ToolRow]:
     """The rows that the tool prints of a group, by topic and partition."""
-    command = java_command(
-        java(),
-        [*classpath("brokers"), *classpath("tools")],
-        ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"],
-        MAIN,
-        *("--bootstrap-server", bootstrap, "--describe", "--group", group),
-        *("--timeout", str(SECONDS * 1000)),
-    )
+    asked = ("--describe", "--group", group, "--timeout", str(SECONDS * 1000))
+    command = kafka_tool(MAIN, bootstrap, *asked)
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=SECONDS)
     lines = [line.split() for line in done.stdout.splitlines()]
     header = next((line for line in lines if line[:1] == ["GROUP"]), None)
