@@ -30,6 +30,7 @@ GIVE_BACK = {"ARROW_DEFAULT_MEMORY_POOL": "system"}
 """Variables by which they keep less memory that is free: Arrow's own pool kept 30 to 50 MiB more a
 worker after batches of 20,000 lag records, and was no quicker."""
 IMPORTED = (
+    "numpy.ma",  # Arrow asks for it with the first array
     "pyspark.worker",
     "pyspark.sql.streaming.stateful_processor_util",
     "pyspark.sql.streaming.stateful_processor_api_client",
@@ -38,6 +39,9 @@ IMPORTED = (
     "levelwind.streaming.spark.row_handlers",
 )
 """Modules that, with what they import, the workers need."""
+ASKED_WITH_STATE = "pyspark.testing.utils"
+"""Where pyspark looks with a worker's first state whether there is NumPy: the module tries all
+libraries that pyspark's own tests use, pandas among them."""
 
 
 def preload() -> None:
@@ -51,6 +55,8 @@ def preload() -> None:
     for module in IMPORTED:
         with suppress(ImportError):  # a worker that needs it says so itself
             importlib.import_module(module)
+    with _without("pandas"), suppress(ImportError):
+        importlib.import_module(ASKED_WITH_STATE)
     gc.collect()
     gc.freeze()
 
@@ -59,8 +65,9 @@ def preload() -> None:
 def _without(package: str) -> Iterator[None]:
     """Have a package seem to be missing for a while.
 
-    Arrow looks for pandas once, at its first conversion, to recognise a series. The workers convert
-    none, and pandas takes as long to import as all else together.
+    Arrow looks for pandas once, at its first conversion, to recognise a series, and pyspark once,
+    before the first state. The workers convert no series, and pandas takes as long to import as all
+    else together; then its 30,000 objects are searched for garbage after each task.
     """
     finder = _Missing(package)
     sys.meta_path.insert(0, finder)

@@ -36,6 +36,7 @@ print(*[name for name in needed if name not in sys.modules])
 if (child := os.fork()) == 0:
     import pyarrow, pyarrow.compute
     print(pyarrow.compute.sum(pyarrow.array(range(100_000))), flush=True)
+    importlib.import_module("pyspark.testing.utils")  # as with the first state
     print("pandas" in sys.modules, flush=True)
     importlib.import_module("pandas")
     os._exit(0)

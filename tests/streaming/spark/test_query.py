@@ -16,11 +16,12 @@ from levelwind.assignors.protocol.records import MemberAssignment, Tombstone
 from levelwind.assignors.protocol.topics import OFFSETS_TOPIC as OFFSETS
 from levelwind.deploy.cluster import Cluster
 from levelwind.streaming.errors import ClusterUnreachable, TopicMissing
-from levelwind.streaming.spark import cluster_metadata, query
-from levelwind.streaming.spark.settings import PipelineSettings
+from levelwind.streaming.spark import cluster_metadata, query, session
+from levelwind.streaming.spark.settings import WORKER_DAEMON, PipelineSettings
 from levelwind_testing import records
 from levelwind_testing.pipeline.installation import Installation, now
 from levelwind_testing.pipeline.running_query import RunningQuery
+from levelwind_testing.processes.processes import usage
 from levelwind_testing.waiting import wait_until
 
 pytestmark = [
@@ -112,6 +113,30 @@ def test_the_lag_of_a_real_consumer_is_its_true_lag(
     assert found["committed"] == [max(offset, -1) for offset in offsets]
     assert found["end"] == [100, 50, 0]
     consumer.close()
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="needs Linux's /proc")
+def test_workers_that_have_kept_states_have_not_imported_pandas(
+    spark: SparkSession, lw: Installation, running: RunningQuery, fresh: Callable[[str], str]
+) -> None:
+    topic, group = fresh("work"), fresh("readers")
+    lw.create(topic)
+    lw.fill(topic, [9])
+    lw.observe(topic)
+    lw.commit(group, topic, {0: 1})
+    lw.sample(topic)
+    wait_until("lag", lambda: lw.lag_of(group, topic))
+    jvm = session.jvm(spark)
+    assert jvm is not None
+    processes = usage(jvm.pid, lambda _, process: process.command)
+    mapped = [
+        Path(f"/proc/{pid}/maps").read_text()
+        for pid, process in processes.items()
+        if f"-m {WORKER_DAEMON}" in process.name
+    ]
+    assert len(mapped) > 1, "the daemon and what is forked from it"
+    assert all("pyarrow" in files for files in mapped)
+    assert not any("pandas" in files for files in mapped)
 
 
 def test_aborted_transactional_commits_do_not_count(
