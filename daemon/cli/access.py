@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from levelwind.daemon.cli.options import format_option, read_settings, with_settings
+from levelwind.daemon.cli.options import format_option, with_settings
 from levelwind.daemon.console import echo
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from levelwind.daemon.cli.options import SettingsSource
 
 ROLES = ("daemon", "pipeline", "consumer", "subscriber", "operator", "assess")
 
@@ -58,15 +58,13 @@ def acls(
     group: str | None,
     names: tuple[str, ...],
     fencing: str,
-    config: Path | None,
-    bootstrap: str | None,
-    pairs: tuple[str, ...],
+    source: SettingsSource,
     form: str,
 ) -> None:
     """Print the commands that grant one role exactly the rights that it needs."""
     from levelwind.daemon.access import role_rights as rights  # noqa: PLC0415 - see the package
 
-    settings = read_settings(config, bootstrap, pairs)
+    settings = source.read()
     if role in {"consumer", "subscriber"} and not (group and names):
         raise click.UsageError(f"--role {role} needs --group and at least one --topic")
     match role:

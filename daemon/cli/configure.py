@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from levelwind.daemon.cli.options import format_option, read_settings, settings_tree, with_settings
+from levelwind.daemon.cli.options import format_option, with_settings
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from levelwind.daemon.cli.options import SettingsSource
 
 
 @click.group(short_help="Check or show the settings.")
@@ -20,12 +20,12 @@ def config() -> None:
 
 @config.command(short_help="Check the settings.")
 @with_settings
-def check(config: Path | None, bootstrap: str | None, pairs: tuple[str, ...]) -> None:
+def check(source: SettingsSource) -> None:
     """Check all settings, the files that hold secrets, and the Java client's settings.
 
     Nothing is started, and no cluster is asked. Ends with 2 where something is wrong.
     """
-    settings = read_settings(config, bootstrap, pairs)
+    settings = source.read()
     settings.client()
     if settings.pipeline.run == "child":
         settings.java_client()
@@ -38,24 +38,16 @@ def check(config: Path | None, bootstrap: str | None, pairs: tuple[str, ...]) ->
 @click.option("--levers", is_flag=True, help="Show, too, the levers in force; asks the cluster.")
 @with_settings
 @format_option
-def show(
-    defaults: bool,
-    java: bool,
-    levers: bool,
-    config: Path | None,
-    bootstrap: str | None,
-    pairs: tuple[str, ...],
-    form: str,
-) -> None:
+def show(defaults: bool, java: bool, levers: bool, source: SettingsSource, form: str) -> None:
     """Show the effective settings and the source of each; secrets are masked."""
     from levelwind.daemon.config.secrets import masked  # noqa: PLC0415 - see the package
     from levelwind.daemon.config.shown import shown_settings  # noqa: PLC0415 - see the package
 
     rows: list[dict[str, Any]] = [
         setting._asdict()
-        for setting in shown_settings(config, settings_tree(bootstrap, pairs), defaults=defaults)
+        for setting in shown_settings(source.config, source.tree(), defaults=defaults)
     ]
-    settings = read_settings(config, bootstrap, pairs)
+    settings = source.read()
     if java:
         rows += [
             {"path": f"java.{name}", "value": masked(name, value), "origin": "derived or given"}

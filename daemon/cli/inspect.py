@@ -5,25 +5,23 @@ from __future__ import annotations
 import json
 import sys
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
-from levelwind.daemon.cli.options import Duration, format_option, read_settings, with_settings
+from levelwind.daemon.cli.options import Duration, format_option, with_settings
 from levelwind.daemon.console import echo
 from levelwind.daemon.errors import NotFoundError
 from levelwind.daemon.wall_clock import now_ms
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from levelwind.daemon.assessment.assessment import Assessment
+    from levelwind.daemon.cli.options import SettingsSource
 
-Command = TypeVar("Command", bound="Callable[..., Any]")
 
-
-def table_options(command: Command) -> Command:
+def table_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options of commands that show groups: format, order, and repetition."""
     for option in (
         click.option(
@@ -59,17 +57,11 @@ def table_options(command: Command) -> Command:
     help="Show the partitions of all groups, with the columns of kafka-consumer-groups.",
 )
 @table_options
-def groups(
-    partitions: bool,
-    config: Path | None,
-    bootstrap: str | None,
-    pairs: tuple[str, ...],
-    **shown: Any,
-) -> None:
+def groups(partitions: bool, source: SettingsSource, **shown: Any) -> None:
     """List the groups with their members, lag and skew, or the partitions of all of them."""
     from levelwind.daemon.inspection.show import show_groups, watching  # noqa: PLC0415 - see the package
 
-    settings = read_settings(config, bootstrap, pairs)
+    settings = source.read()
     for _ in watching(settings, shown.pop("watch"), clear=shown["form"] == "table"):
         show_groups(settings, partitions=partitions, **shown)
 
@@ -77,13 +69,11 @@ def groups(
 @click.command(short_help="Show one group.")
 @click.argument("group")
 @table_options
-def describe(
-    group: str, config: Path | None, bootstrap: str | None, pairs: tuple[str, ...], **shown: Any
-) -> None:
+def describe(group: str, source: SettingsSource, **shown: Any) -> None:
     """Show one group: plan, levers, members, and partitions as kafka-consumer-groups does."""
     from levelwind.daemon.inspection.show import show_group, watching  # noqa: PLC0415 - see the package
 
-    settings = read_settings(config, bootstrap, pairs)
+    settings = source.read()
     for _ in watching(settings, shown.pop("watch"), clear=shown["form"] == "table"):
         show_group(settings, group, **shown)
 
@@ -97,13 +87,11 @@ def describe(
     help="Reason that the daemon logs with the plan.",
 )
 @with_settings
-def rebalance(
-    group: str, reason: str, config: Path | None, bootstrap: str | None, pairs: tuple[str, ...]
-) -> None:
+def rebalance(group: str, reason: str, source: SettingsSource) -> None:
     """Ask the daemon to compute a new plan for a group now, regardless of the cooldown."""
     from levelwind.daemon.inspection.rebalance import request_rebalance  # noqa: PLC0415 - see the package
 
-    request_rebalance(read_settings(config, bootstrap, pairs), group, reason)
+    request_rebalance(source.read(), group, reason)
     echo(f"requested a plan for {group}; the daemon logs its decision", err=True)
 
 
@@ -114,18 +102,11 @@ def rebalance(
 @click.option("--topic", metavar="NAME", help="List only records of this topic.")
 @with_settings
 @format_option
-def dead_letters(
-    retry: bool,
-    topic: str | None,
-    config: Path | None,
-    bootstrap: str | None,
-    pairs: tuple[str, ...],
-    form: str,
-) -> None:
+def dead_letters(retry: bool, topic: str | None, source: SettingsSource, form: str) -> None:
     """List the records that the pipeline could not read."""
     from levelwind.daemon.inspection import dead_letters as inspection  # noqa: PLC0415 - see the package
 
-    settings = read_settings(config, bootstrap, pairs)
+    settings = source.read()
     letters = inspection.classify_letters(settings, inspection.read_letters(settings, topic))
     if form == "json":
         now = now_ms()
@@ -148,12 +129,7 @@ def dead_letters(
 )
 @with_settings
 def record(
-    file: BinaryIO,
-    group: str | None,
-    seconds: float | None,
-    config: Path | None,
-    bootstrap: str | None,
-    pairs: tuple[str, ...],
+    file: BinaryIO, group: str | None, seconds: float | None, source: SettingsSource
 ) -> None:
     """Record samples of lag: a trace for `levelwind simulate --trace`.
 
@@ -164,7 +140,7 @@ def record(
     from levelwind.daemon.inspection.record_lag import record_lag  # noqa: PLC0415 - see the package
     from levelwind.daemon.shutdown import stop_on_signals  # noqa: PLC0415 - see the package
 
-    settings = read_settings(config, bootstrap, pairs)
+    settings = source.read()
     with stop_on_signals() as stop, status("recording") as show:
         stop.polled = True  # Ctrl-C ends a recording
         done = record_lag(
@@ -208,14 +184,7 @@ def record(
     help="Format of the page; json is one object, html one file that needs no other.",
 )
 @with_settings
-def assess(
-    seconds: float,
-    patterns: tuple[str, ...],
-    form: str,
-    config: Path | None,
-    bootstrap: str | None,
-    pairs: tuple[str, ...],
-) -> None:
+def assess(seconds: float, patterns: tuple[str, ...], form: str, source: SettingsSource) -> None:
     """Say what each group would gain, what is at risk, and what following would need.
 
     Nothing is written and no group is joined: it needs neither levelwind's topics nor a daemon,
@@ -228,7 +197,7 @@ def assess(
     from levelwind.daemon.console import status  # noqa: PLC0415 - see the package
     from levelwind.daemon.shutdown import stop_on_signals  # noqa: PLC0415 - see the package
 
-    settings = read_settings(config, bootstrap, pairs)
+    settings = source.read()
     with stop_on_signals() as stop, ExitStack() as shown:
         stop.polled = True  # Ctrl-C ends the observation
         progress = shown.enter_context(status("asking the brokers"))

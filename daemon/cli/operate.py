@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from levelwind.daemon.cli.options import format_option, read_settings, with_settings
+from levelwind.daemon.cli.options import format_option, with_settings
 from levelwind.daemon.console import echo
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
-Command = TypeVar("Command", bound="Callable[..., Any]")
+    from levelwind.daemon.cli.options import SettingsSource
 
 ALL = "*"
 
 
-def lever_options(command: Command) -> Command:
+def lever_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options of every command that may act."""
     for option in (
         click.option("--execute", is_flag=True, help="Act; otherwise only say what would change."),
@@ -39,22 +38,14 @@ def _group(group: str | None, everyone: bool) -> str:
     return ALL if group is None else group
 
 
-def _act(
-    config: Path | None,
-    bootstrap: str | None,
-    pairs: tuple[str, ...],
-    form: str,
-    execute: bool,
-    reason: str,
-    **fields: Any,
-) -> None:
+def _act(source: SettingsSource, form: str, execute: bool, reason: str, **fields: Any) -> None:
     """Act on an order, and print what it changes."""
     from levelwind.daemon.inspection.shown_orders.order_text import print_outcome  # noqa: PLC0415 - see the package
     from levelwind.daemon.levers.acting import act  # noqa: PLC0415 - see the package
     from levelwind.daemon.levers.orders import Operator, OperatorOrder  # noqa: PLC0415 - see the package
 
     order = OperatorOrder(**fields)
-    settings = read_settings(config, bootstrap, pairs)
+    settings = source.read()
     outcome = act(settings, order, Operator.of_command_line(), reason=reason, execute=execute)
     if form == "json":
         click.echo(json.dumps(outcome.as_json(), sort_keys=True))
@@ -81,19 +72,13 @@ def plan(group: str, **options: Any) -> None:
 @with_settings
 @format_option
 def diff(
-    group: str,
-    before: str | None,
-    after: str | None,
-    config: Path | None,
-    bootstrap: str | None,
-    pairs: tuple[str, ...],
-    form: str,
+    group: str, before: str | None, after: str | None, source: SettingsSource, form: str
 ) -> None:
     """List each partition that is with another member in one plan of GROUP than in the other."""
     from levelwind.daemon.inspection.shown_orders.order_text import print_moves  # noqa: PLC0415 - see the package
     from levelwind.daemon.levers.differences import moves_between  # noqa: PLC0415 - see the package
 
-    moves = moves_between(read_settings(config, bootstrap, pairs), group, before, after)
+    moves = moves_between(source.read(), group, before, after)
     if form == "json":
         for move in moves:
             click.echo(json.dumps(move, sort_keys=True))
@@ -239,19 +224,13 @@ def rollback(group: str, name: str, **options: Any) -> None:
 @with_settings
 @format_option
 def decisions(
-    group: str | None,
-    limit: int,
-    inputs: bool,
-    config: Path | None,
-    bootstrap: str | None,
-    pairs: tuple[str, ...],
-    form: str,
+    group: str | None, limit: int, inputs: bool, source: SettingsSource, form: str
 ) -> None:
     """List the newest decisions about GROUP, or about all groups, and the orders of operators."""
     from levelwind.daemon.decisions.reading import read_decisions  # noqa: PLC0415 - see the package
     from levelwind.daemon.inspection.shown_orders.order_text import print_decisions  # noqa: PLC0415 - see the package
 
-    entries = read_decisions(read_settings(config, bootstrap, pairs), group, limit=limit)
+    entries = read_decisions(source.read(), group, limit=limit)
     if form == "json":
         for entry in entries:
             click.echo(json.dumps(entry.as_json(inputs=inputs), sort_keys=True))
@@ -264,14 +243,7 @@ def decisions(
 @click.option("--group", metavar="NAME", help="The group, where several have such a plan.")
 @with_settings
 @format_option
-def replay(
-    name: str,
-    group: str | None,
-    config: Path | None,
-    bootstrap: str | None,
-    pairs: tuple[str, ...],
-    form: str,
-) -> None:
+def replay(name: str, group: str | None, source: SettingsSource, form: str) -> None:
     """Compute the plan of a decision again from its recorded inputs, and compare the two.
 
     DECISION is a decision's name or its plan's. Ends with 1 where they differ.
@@ -280,7 +252,7 @@ def replay(
     from levelwind.daemon.decisions.replay import replay as compute  # noqa: PLC0415 - see the package
     from levelwind.daemon.inspection.shown_orders.order_text import print_replay  # noqa: PLC0415 - see the package
 
-    result = compute(find_decision(read_settings(config, bootstrap, pairs), name, group))
+    result = compute(find_decision(source.read(), name, group))
     if form == "json":
         click.echo(json.dumps(result.as_json(), sort_keys=True))
     else:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import fields
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
 import click
 
@@ -15,12 +16,74 @@ if TYPE_CHECKING:
     from levelwind.daemon.config.settings import Settings
 
 _Command = TypeVar("_Command", bound="Callable[..., Any]")
+_Result = TypeVar("_Result")
 
 DECIMAL = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 
 
-def with_settings(command: _Command) -> _Command:
-    """Add the options of every command that talks to a cluster."""
+class SettingsSource(NamedTuple):
+    """The options of a command that name settings, as `with_settings` adds them."""
+
+    config: Path | None = None
+    """The file of `--config`."""
+    bootstrap: str | None = None
+    """The address of `--bootstrap`."""
+    pairs: tuple[str, ...] = ()
+    """Each `--set`."""
+
+    def read(self, **options: Any) -> Settings:
+        """Load the settings; `options` are further ones that win over the file.
+
+        Raises:
+            ConfigurationError: a setting is wrong; the message names the setting and the reason.
+            click.BadParameter: a pair is not `KEY=VALUE`, or contradicts an earlier pair.
+        """
+        from levelwind.daemon.config.settings import load  # noqa: PLC0415 - see the package
+
+        return load(self.config, self.tree(**options))
+
+    def tree(self, **options: Any) -> dict[str, Any]:
+        """Return the settings that the options name, as a tree.
+
+        Raises:
+            click.BadParameter: a pair is not `KEY=VALUE`, or contradicts an earlier pair.
+        """
+        overrides: dict[str, Any] = {
+            key: value for key, value in options.items() if value is not None
+        }
+        if self.bootstrap is not None:
+            overrides["bootstrap"] = self.bootstrap
+        for pair in self.pairs:
+            key, equals, value = pair.partition("=")
+            if not equals:
+                raise click.BadParameter(f"{pair!r} must be KEY=VALUE", param_hint="--set")
+            *tables, name = _path(key)
+            if not all((*tables, name)):
+                raise click.BadParameter(f"{pair!r} names no setting", param_hint="--set")
+            tree = overrides
+            for table in tables:
+                tree = tree.setdefault(table, {})
+                if not isinstance(tree, dict):
+                    raise click.BadParameter(
+                        f"{pair!r} contradicts a value of {table}", param_hint="--set"
+                    )
+            if isinstance(tree.get(name), dict):
+                raise click.BadParameter(
+                    f"{pair!r} contradicts a setting within {name}", param_hint="--set"
+                )
+            tree[name] = value
+        return overrides
+
+
+def with_settings(command: Callable[..., _Result]) -> Callable[..., _Result]:
+    """Add the options of every command that talks to a cluster, and pass them as its `source`."""
+
+    @wraps(command)
+    def with_source(
+        config: Path | None, bootstrap: str | None, pairs: tuple[str, ...], **options: Any
+    ) -> _Result:
+        return command(source=SettingsSource(config, bootstrap, pairs), **options)
+
     # Click lists the option that was added last first.
     for option in (
         click.option(
@@ -41,8 +104,8 @@ def with_settings(command: _Command) -> _Command:
             help="TOML file with the settings.",
         ),
     ):
-        command = option(command)
-    return command
+        with_source = option(with_source)
+    return with_source
 
 
 class Duration(click.ParamType[float]):
@@ -75,51 +138,6 @@ def format_option(command: _Command) -> _Command:
         show_default=True,
         help="Format of the output; json prints one object a line.",
     )(command)
-
-
-def read_settings(
-    config: Path | None, bootstrap: str | None, pairs: tuple[str, ...], **options: Any
-) -> Settings:
-    """Load the settings from the options of a command.
-
-    Raises:
-        ConfigurationError: a setting is wrong; the message names the setting and the reason.
-        click.BadParameter: a pair is not `KEY=VALUE`, or contradicts an earlier pair.
-    """
-    from levelwind.daemon.config.settings import load  # noqa: PLC0415 - see the package
-
-    return load(config, settings_tree(bootstrap, pairs, **options))
-
-
-def settings_tree(bootstrap: str | None, pairs: tuple[str, ...], **options: Any) -> dict[str, Any]:
-    """Return the settings that the options of a command name, as a tree.
-
-    Raises:
-        click.BadParameter: a pair is not `KEY=VALUE`, or contradicts an earlier pair.
-    """
-    overrides: dict[str, Any] = {key: value for key, value in options.items() if value is not None}
-    if bootstrap is not None:
-        overrides["bootstrap"] = bootstrap
-    for pair in pairs:
-        key, equals, value = pair.partition("=")
-        if not equals:
-            raise click.BadParameter(f"{pair!r} must be KEY=VALUE", param_hint="--set")
-        *tables, name = _path(key)
-        if not all((*tables, name)):
-            raise click.BadParameter(f"{pair!r} names no setting", param_hint="--set")
-        tree = overrides
-        for table in tables:
-            tree = tree.setdefault(table, {})
-            if not isinstance(tree, dict):
-                raise click.BadParameter(
-                    f"{pair!r} contradicts a value of {table}", param_hint="--set"
-                )
-        if isinstance(tree.get(name), dict):
-            raise click.BadParameter(
-                f"{pair!r} contradicts a setting within {name}", param_hint="--set"
-            )
-        tree[name] = value
-    return overrides
 
 
 def _path(key: str) -> list[str]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 import click
 
-from levelwind.daemon.cli.options import format_option, read_settings, with_settings
+from levelwind.daemon.cli.options import SettingsSource, format_option, with_settings
 from levelwind.daemon.console import echo
 
 if TYPE_CHECKING:
@@ -94,9 +94,7 @@ def compare(
     group: str | None,
     names: str | None,
     chart: Path | None,
-    config: Path | None,
-    bootstrap: str | None,
-    pairs: tuple[str, ...],
+    source: SettingsSource,
     form: str,
 ) -> None:
     """Compare strategies on each problem of a file (- is standard input), or on a live group."""
@@ -108,7 +106,7 @@ def compare(
     comparisons = results(
         problems,
         group,
-        lambda: read_settings(config, bootstrap, pairs),
+        source.read,
         of_lines=lambda lines: comparing.compare_lines(lines, strategies),
         of_group=lambda name, live, options: comparing.compare_group(
             name, live, strategies, options
@@ -136,9 +134,7 @@ def explain(
     problems: BinaryIO | None,
     group: str | None,
     partition: str,
-    config: Path | None,
-    bootstrap: str | None,
-    pairs: tuple[str, ...],
+    source: SettingsSource,
     form: str,
 ) -> None:
     """Explain why a member owns a partition, and what the next best owners would cost."""
@@ -148,7 +144,7 @@ def explain(
     explanations = results(
         problems,
         group,
-        lambda: read_settings(config, bootstrap, pairs),
+        source.read,
         of_lines=lambda lines: explaining.explain_lines(lines, topic_partition),
         of_group=lambda _, live, options: (
             explaining.explain_group(live, topic_partition, options),
@@ -298,7 +294,7 @@ def simulate(
         pause=pause,
         classic=rebalance == "classic",
     )
-    settings = read_settings(config, None, pairs)
+    settings = SettingsSource(config, pairs=pairs).read()
     with click.progressbar(length=1000, label="simulating", file=sys.stderr) as bar:
         simulated = command.run(
             request, settings, lambda share: bar.update(round(share * 1000) - bar.pos)

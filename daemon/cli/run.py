@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from levelwind.daemon.cli.options import format_option, read_settings, with_settings
+from levelwind.daemon.cli.options import format_option, with_settings
 
 if TYPE_CHECKING:
+    from levelwind.daemon.cli.options import SettingsSource
     from levelwind.daemon.config.settings import Settings
 
 
@@ -25,13 +26,7 @@ if TYPE_CHECKING:
     type=click.Choice(["debug", "info", "warning", "error"]),
     help="Least severe level that is logged.",
 )
-def run(
-    config: Path | None,
-    bootstrap: str | None,
-    pairs: tuple[str, ...],
-    log_format: str | None,
-    log_level: str | None,
-) -> None:
+def run(source: SettingsSource, log_format: str | None, log_level: str | None) -> None:
     """Run the daemon: the observer, the pipeline and the planner, until it is stopped."""
     from levelwind.daemon.api.http_server import HttpServer  # noqa: PLC0415 - see the package
     from levelwind.daemon.service.startup import run as run_daemon  # noqa: PLC0415 - as above
@@ -40,7 +35,7 @@ def run(
     log = {k: v for k, v in (("format", log_format), ("level", log_level)) if v}
 
     def read() -> Settings:
-        return read_settings(config, bootstrap, pairs, log=log or None)
+        return source.read(log=log or None)
 
     settings = read()
     log_config.configure(level=settings.log.level, form=settings.log.format)
@@ -65,12 +60,7 @@ def run(
     help="Environment archive of `make dist` that the executors run.",
 )
 def pipeline(
-    config: Path | None,
-    bootstrap: str | None,
-    pairs: tuple[str, ...],
-    master: str | None,
-    packages: bool,
-    archive: Path | None,
+    source: SettingsSource, master: str | None, packages: bool, archive: Path | None
 ) -> None:
     """Run the pipeline by itself, on this machine or on a Spark cluster, until it is stopped.
 
@@ -81,7 +71,7 @@ def pipeline(
     from levelwind.daemon.pipeline.standalone import run as run_pipeline  # noqa: PLC0415 - as above
     from levelwind.daemon.telemetry import log_config  # noqa: PLC0415 - see the package
 
-    settings = read_settings(config, bootstrap, pairs)
+    settings = source.read()
     log_config.configure(level=settings.log.level, form=settings.log.format)
     raise SystemExit(
         run_pipeline(settings, Shipping(master=master, packages=packages, archive=archive))
@@ -128,29 +118,22 @@ def cluster(brokers: int, racks: str, directory: Path, form: str) -> None:
     help="Stop after this many seconds; by default on Ctrl-C.",
 )
 @format_option
-def demo(
-    config: Path | None,
-    bootstrap: str | None,
-    pairs: tuple[str, ...],
-    directory: Path,
-    seconds: float | None,
-    form: str,
-) -> None:
+def demo(source: SettingsSource, directory: Path, seconds: float | None, form: str) -> None:
     """Run a demo: brokers in three racks, a skewed workload, and the daemon that rebalances it."""
     from levelwind.daemon.demo.demo import DEMO_SETTINGS, run_demo  # noqa: PLC0415 - see the package
     from levelwind.daemon.telemetry import log_config  # noqa: PLC0415 - see the package
 
     # The daemon, a child process, logs to a file; this process prints the narration.
     log_config.configure(level="error")
-    pairs = (*DEMO_SETTINGS, f"state_dir={directory / 'state'}", *pairs)
+    pairs = (*DEMO_SETTINGS, f"state_dir={directory / 'state'}", *source.pairs)
     run_demo(
-        read_settings(config, bootstrap, pairs),
+        source._replace(pairs=pairs).read(),
         [
-            *(["--config", str(config)] if config else []),
+            *(["--config", str(source.config)] if source.config else []),
             *(word for pair in pairs for word in ("--set", pair)),
         ],
         directory=directory,
-        embedded=bootstrap is None,
+        embedded=source.bootstrap is None,
         seconds=seconds,
         as_json=form == "json",
     )

@@ -28,7 +28,7 @@ from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
-from levelwind.daemon.cli.options import read_settings
+from levelwind.daemon.cli.options import SettingsSource
 from levelwind.deploy.cluster import Cluster
 from levelwind.deploy.coordinator import assignor_jar
 
@@ -78,7 +78,9 @@ def main() -> None:
     shown = [result for result in results if replace(result.key, attempt=0) in asked]
     replayed = replays(scenarios, shown, options.set)
     print(report(shown, replayed), end="")
-    large = replay(LARGE_BURST, CANDIDATES[OURS], 1, read_settings(None, None, tuple(options.set)))
+    large = replay(
+        LARGE_BURST, CANDIDATES[OURS], 1, SettingsSource(pairs=tuple(options.set)).read()
+    )
     print(*replay_verdicts(large), sep="\n")
     if options.chart:
         draw_rounds(shown, replayed, options.chart)
@@ -203,7 +205,7 @@ def only_replayed(
     scenarios: dict[str, DrainScenario], options: argparse.Namespace
 ) -> dict[tuple[str, str], list[ReplayFigures]]:
     """The simulation's figures of scenarios for Kafka, levelwind and the ideal, by seed."""
-    settings = read_settings(None, None, tuple(options.set))
+    settings = SettingsSource(pairs=tuple(options.set)).read()
     return {
         (name, label): [
             replay(scenario, CANDIDATES[candidate], seed, settings, true_rates=true_rates)
@@ -222,7 +224,7 @@ def replays(
     scenarios: dict[str, DrainScenario], results: Sequence[RoundResult], pairs: Sequence[str]
 ) -> dict[tuple[str, str], list[ReplayFigures]]:
     """The simulation's figures, by scenario and candidate, of each seed that was played."""
-    settings = read_settings(None, None, tuple(pairs))
+    settings = SettingsSource(pairs=tuple(pairs)).read()
     played = sorted({(r.key.scenario, r.key.candidate, r.key.seed) for r in results})
     found: dict[tuple[str, str], list[ReplayFigures]] = {}
     for scenario, candidate, seed in played:

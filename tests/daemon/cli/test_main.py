@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from levelwind.daemon.cli.main import COMMANDS, main
-from levelwind.daemon.cli.options import read_settings
+from levelwind.daemon.cli.options import SettingsSource
 from levelwind.daemon.shown_groups.group_view import GroupView
 
 
@@ -86,15 +86,12 @@ def test_pairs_that_contradict_each_other_are_wrong_usage_and_no_bug(pairs, mess
 
 
 def test_a_groups_name_may_have_dots_on_the_command_line_as_elsewhere():
-    settings = read_settings(
-        None,
-        None,
-        (
-            "groups.eu.orders.v2.strategy=lag",
-            "groups.a.strategy.strategy=range",
-            "groups.b.strategy=fair",
-        ),
+    pairs = (
+        "groups.eu.orders.v2.strategy=lag",
+        "groups.a.strategy.strategy=range",
+        "groups.b.strategy=fair",
     )
+    settings = SettingsSource(pairs=pairs).read()
     assert {name: section.strategy for name, section in settings.groups.items()} == {
         "eu.orders.v2": "lag",
         "a.strategy": "range",
