@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from levelwind.assignors.protocol.records import ALL_GROUPS, DecisionPart
 from levelwind.daemon.decisions.encoding import assemble
 from levelwind.daemon.errors import NotFoundError
-from levelwind.daemon.kafka.topic_reader import ConsumedRecord, read_to_end
+from levelwind.daemon.kafka.topic_reader import read_to_end
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -74,7 +74,6 @@ def _entries(settings: Settings, group: str | None) -> Iterator[DecisionEntry]:
     return assemble(
         entry.record
         for entry in read
-        if isinstance(entry, ConsumedRecord)
-        and isinstance(entry.record, DecisionPart)
+        if isinstance(entry.record, DecisionPart)
         and (wanted is None or entry.record.group in wanted)
     )

@@ -20,7 +20,6 @@ from levelwind.daemon.console import age_text, borderless_table, stdout_console
 from levelwind.daemon.errors import ClusterUnavailableError, NotFoundError
 from levelwind.daemon.kafka.record_writer import write_replays
 from levelwind.daemon.kafka.topic_reader import (
-    ConsumedRecord,
     ReadProgress,
     is_partition_end,
     open_consumer,
@@ -162,7 +161,7 @@ def read_letters(settings: Settings, topic: str | None) -> list[DeadLetter]:
     read = read_to_end(
         settings.client(), settings.topics, ("dead_letters",), timeout=settings.topic.timeout
     )
-    records = [item.record for item in read if isinstance(item, ConsumedRecord)]
+    records = (item.record for item in read)
     return open_letters((r for r in records if isinstance(r, DeadLetter | Tombstone)), topic)
 
 

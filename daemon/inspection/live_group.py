@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from levelwind.daemon.control import planning
 from levelwind.daemon.control.snapshot import known_speeds
 from levelwind.daemon.errors import NotFoundError
-from levelwind.daemon.kafka.topic_reader import ConsumedRecord, read_to_end
+from levelwind.daemon.kafka.topic_reader import read_to_end
 from levelwind.daemon.shown_groups.group_view import KINDS, GroupView, GroupViews, find_group
 from levelwind.daemon.shown_groups.shown_group import ShownGroup
 
@@ -30,7 +30,7 @@ def read_group(settings: Settings, name: str) -> Group:
             cluster does not have levelwind's topics yet.
     """
     read = read_to_end(settings.client(), settings.topics, KINDS, timeout=settings.topic.timeout)
-    records = ((entry.kind, entry.record) for entry in read if isinstance(entry, ConsumedRecord))
+    records = ((entry.kind, entry.record) for entry in read)
     return group_from_records(records, name, settings.planning_of(name).record_bytes)
 
 

@@ -19,9 +19,7 @@ from levelwind.daemon.errors import ClusterUnavailableError
 from levelwind.daemon.kafka.repeated_records import RepeatedRecords
 from levelwind.daemon.kafka.topic_reader import (
     POLL_SECONDS,
-    ConsumedRecord,
     ReadProgress,
-    decode_message,
     is_partition_end,
     open_consumer,
     poll_batch,
@@ -134,7 +132,7 @@ def _wanted_sample(
         if is_partition_end(error):
             return None
         raise ClusterUnavailableError(f"{topics.lag} cannot be read: {error.str()}")
-    item = decode_message(topics, message, decode)
-    if not isinstance(item, ConsumedRecord) or not isinstance(item.record, LagRecord):
+    record = decode("lag", message.key(), message.value())
+    if not isinstance(record, LagRecord):
         return None
-    return item.record if group is None or item.record.group == group else None
+    return record if group is None or record.group == group else None

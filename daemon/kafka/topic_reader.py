@@ -100,16 +100,6 @@ class UnreadMessage(NamedTuple):
     timestamp: int
 
 
-def decode_message(
-    topics: Topics, message: Message, decode: Decode
-) -> ConsumedRecord | RejectedMessage | None:
-    """Take a message of one of levelwind's topics, of which `decode` leaves nothing unread."""
-    item = take_message(topics, message, decode)
-    if isinstance(item, UnreadMessage):
-        raise TypeError(f"{item} was left unread")
-    return item
-
-
 def take_message(
     topics: Topics, message: Message, decode: Decode
 ) -> ConsumedRecord | UnreadMessage | RejectedMessage | None:
@@ -247,8 +237,11 @@ def read_to_end(
     timeout: float = 30.0,
     samples: bool = False,
     decode: Decode | None = None,
-) -> Iterator[ConsumedRecord | RejectedMessage]:
+) -> Iterator[ConsumedRecord]:
     """Read topics of levelwind from their beginning to the end that they have now.
+
+    A message that does not match the schema of its topic is passed over: the daemon, which follows
+    the topics, counts and logs it.
 
     Args:
         client_config: the clients' configuration.
@@ -263,18 +256,26 @@ def read_to_end(
         ClusterUnavailableError: no answer, or no progress in time.
     """
     decode = decode or RepeatedRecords().decode
-    stable = stable_ends(client_config, [topics.name(kind) for kind in kinds], timeout)
+    names = [topics.name(kind) for kind in kinds]
+    for message in messages_to_end(client_config, topics, names, timeout):
+        if samples or not is_offset_sample(message):
+            item = take_message(topics, message, decode)
+            if isinstance(item, ConsumedRecord):
+                yield item
+
+
+def messages_to_end(
+    client_config: Mapping[str, Any], topics: Topics, names: Sequence[str], timeout: float
+) -> Iterator[Message]:
+    """Read topics by their names as `read_to_end` does, but leave the messages as they are."""
+    stable = stable_ends(client_config, names, timeout)
     progress = ReadProgress.to(stable)
     if progress.done:
         return
     consumer = open_consumer(client_config, topics, dict.fromkeys(stable, OFFSET_BEGINNING))
     try:
         for messages in read_until(consumer, progress, timeout):
-            for message in messages:
-                if message.error() is not None or (not samples and is_offset_sample(message)):
-                    continue
-                if (item := decode_message(topics, message, decode)) is not None:
-                    yield item
+            yield from (message for message in messages if message.error() is None)
     finally:
         consumer.close()
 

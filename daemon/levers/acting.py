@@ -20,7 +20,7 @@ from levelwind.daemon.decisions.encoding import entry_parts
 from levelwind.daemon.decisions.reading import find_decision
 from levelwind.daemon.errors import NotFoundError
 from levelwind.daemon.kafka.record_writer import outgoing, write
-from levelwind.daemon.kafka.topic_reader import ConsumedRecord, read_to_end
+from levelwind.daemon.kafka.topic_reader import read_to_end
 from levelwind.daemon.kafka.topic_setup import partition_counts
 from levelwind.daemon.levers.fitting import check_fits, check_size
 from levelwind.daemon.levers.orders import OperatorOrder, OrderError
@@ -98,7 +98,7 @@ def _read(
     settings: Settings, kinds: tuple[TopicKind, ...]
 ) -> list[tuple[TopicKind, Record | Tombstone]]:
     read = read_to_end(settings.client(), settings.topics, kinds, timeout=settings.topic.timeout)
-    return [(entry.kind, entry.record) for entry in read if isinstance(entry, ConsumedRecord)]
+    return [(entry.kind, entry.record) for entry in read]
 
 
 def act(

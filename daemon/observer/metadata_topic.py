@@ -14,7 +14,7 @@ from confluent_kafka import KafkaError, KafkaException
 from levelwind.assignors.protocol.topics import LARGEST_WIDE_BYTES
 from levelwind.daemon.kafka import clients
 from levelwind.daemon.kafka.record_writer import enqueue, outgoing
-from levelwind.daemon.kafka.topic_reader import ConsumedRecord, read_to_end
+from levelwind.daemon.kafka.topic_reader import read_to_end
 from levelwind.daemon.observer.cluster_probe import UnansweredError
 from levelwind.daemon.observer.cluster_state import recovered
 
@@ -71,7 +71,7 @@ class MetadataTopic:
             ClusterUnavailableError: the cluster did not answer in time.
         """
         items = read_to_end(self._config, self._topics, ("metadata",))
-        return recovered(item.record for item in items if isinstance(item, ConsumedRecord))
+        return recovered(item.record for item in items)
 
     def publish(self, changes: Sequence[Change], before: Collection[str]) -> Collection[Key]:
         """Publish changes and wait for acknowledgement.

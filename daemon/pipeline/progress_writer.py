@@ -21,9 +21,7 @@ from levelwind.daemon.errors import LevelwindError
 from levelwind.daemon.kafka import clients
 from levelwind.daemon.kafka.record_writer import enqueue, outgoing
 from levelwind.daemon.kafka.topic_reader import (
-    ConsumedRecord,
     ReadProgress,
-    decode_message,
     open_consumer,
     poll_batch,
     read_until,
@@ -179,8 +177,7 @@ class ProgressWriter:
         for message in messages:
             if message.error() is not None or message.key() != KEY:
                 continue
-            item = decode_message(self._settings.topics, message, decode)
-            record = item.record if isinstance(item, ConsumedRecord) else None
+            record = decode("triggers", message.key(), message.value())
             if not isinstance(record, PipelineRecord) or record.instance == self._totals.instance:
                 continue
             if not self.claimed.is_set():

@@ -94,8 +94,7 @@ def request_verification(settings: Settings, ends: Mapping[str, int]) -> int:
     read = read_to_end(
         settings.client(), settings.topics, KINDS, timeout=settings.topic.timeout, decode=decode
     )
-    records = (item for item in read if isinstance(item, ConsumedRecord))
-    requests = unconfirmed_keys(records, ends, settings.topics, now_ms())
+    requests = unconfirmed_keys(read, ends, settings.topics, now_ms())
     if requests:
         replays = [(request.key, request) for request in requests]
         write_replays(settings.client(), settings.topics, settings.topic, replays)

@@ -4,17 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from confluent_kafka import OFFSET_BEGINNING
-
 from levelwind.assignors.protocol.topics import LARGEST_WIDE_BYTES, partition_for
 from levelwind.daemon.kafka.publisher import Publisher, UnpublishableError
 from levelwind.daemon.kafka.record_writer import OutgoingRecord
-from levelwind.daemon.kafka.topic_reader import (
-    ReadProgress,
-    open_consumer,
-    read_until,
-    stable_ends,
-)
+from levelwind.daemon.kafka.topic_reader import messages_to_end
 from levelwind.daemon.polling.polled_records import read_key
 
 if TYPE_CHECKING:
@@ -75,20 +68,9 @@ class CommitsTopic:
             NotFoundError: the topic does not exist.
             ClusterUnavailableError: no answer, or no progress in time.
         """
-        stable = stable_ends(self._config, [self._topics.commits], READ_SECONDS)
-        progress = ReadProgress.to(stable)
-        if progress.done:
-            return
-        consumer = open_consumer(
-            self._config, self._topics, dict.fromkeys(stable, OFFSET_BEGINNING)
-        )
-        try:
-            for messages in read_until(consumer, progress, READ_SECONDS):
-                for message in messages:
-                    if message.error() is None:
-                        yield message.key(), message.value()
-        finally:
-            consumer.close()
+        names = (self._topics.commits,)
+        for message in messages_to_end(self._config, self._topics, names, READ_SECONDS):
+            yield message.key(), message.value()
 
     def write(self, records: Mapping[bytes, bytes | None]) -> None:
         """Write values by key; one that the topic has no room for costs itself alone.

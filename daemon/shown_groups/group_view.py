@@ -27,7 +27,7 @@ from levelwind.assignors.protocol.records import (
 from levelwind.assignors.protocol.records.reassembly import Reassembly
 from levelwind.daemon.console import status
 from levelwind.daemon.errors import NotFoundError
-from levelwind.daemon.kafka.topic_reader import ConsumedRecord, read_to_end
+from levelwind.daemon.kafka.topic_reader import read_to_end
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -229,6 +229,5 @@ def read_views(settings: Settings) -> dict[str, GroupView]:
         for entry in read_to_end(
             settings.client(), settings.topics, KINDS, timeout=settings.topic.timeout
         ):
-            if isinstance(entry, ConsumedRecord):
-                views.apply(entry.kind, entry.record)
+            views.apply(entry.kind, entry.record)
     return views.groups

@@ -17,7 +17,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from levelwind.assignors.protocol.records import LagRecord
 from levelwind.assignors.protocol.topics import OFFSETS_TOPIC, Topics
 from levelwind.clients.confluent import ManagedConsumer
-from levelwind.daemon.kafka.topic_reader import ConsumedRecord, read_to_end
+from levelwind.daemon.kafka.topic_reader import read_to_end
 from levelwind_testing.kafka.broker_releases import RELEASES, WITHOUT_KIP_848
 from levelwind_testing.kafka.log_offsets import log_offsets
 from levelwind_testing.kafka.managed_consumers import poll_until
@@ -85,7 +85,7 @@ def published(client, group):
     """The newest lag record of a group."""
     found = None
     for read in read_to_end(client, TOPICS, ["lag"]):
-        if isinstance(read, ConsumedRecord) and isinstance(read.record, LagRecord):
+        if isinstance(read.record, LagRecord):
             found = read.record if read.record.group == group else found
     return found
 

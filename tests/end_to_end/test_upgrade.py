@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from levelwind.assignors.protocol.records import LagRecord
 from levelwind.daemon.config.settings import load
-from levelwind.daemon.kafka.topic_reader import ConsumedRecord, read_to_end
+from levelwind.daemon.kafka.topic_reader import read_to_end
 from levelwind.streaming.spark.checkpoint import STATE
 from levelwind_testing.chaos.chaos_worker import CALM_FILE, Orders, boot_time
 from levelwind_testing.chaos.checker import GroupHistory, ProcessRecord, check
@@ -110,7 +110,7 @@ class Stage:
         """Whether the newest lag counts these commits, and adds up."""
         newest = None
         for read in read_to_end(self.settings.client(), self.settings.topics, ["lag"], timeout=30):
-            record = read.record if isinstance(read, ConsumedRecord) else None
+            record = read.record
             if isinstance(record, LagRecord) and record.group == group:
                 newest = record
         if newest is None:

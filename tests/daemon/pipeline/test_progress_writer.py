@@ -7,7 +7,7 @@ import pytest
 
 from levelwind.assignors.protocol.records import PipelineRecord
 from levelwind.daemon.config.settings import Settings
-from levelwind.daemon.kafka.topic_reader import ConsumedRecord, read_to_end
+from levelwind.daemon.kafka.topic_reader import read_to_end
 from levelwind.daemon.pipeline import progress_writer
 from levelwind.daemon.pipeline.progress_totals import ProgressTotals
 from levelwind.daemon.pipeline.progress_writer import ProgressWriter
@@ -23,7 +23,7 @@ def settings(client_config, topics):
 
 def records(settings):
     read = read_to_end(settings.client(), settings.topics, ["triggers"])
-    return [item.record for item in read if isinstance(item, ConsumedRecord)]
+    return [item.record for item in read]
 
 
 class RunningWriter:

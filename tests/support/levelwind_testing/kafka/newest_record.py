@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
-from levelwind.daemon.kafka.topic_reader import ConsumedRecord, read_to_end
+from levelwind.daemon.kafka.topic_reader import read_to_end
 
 if TYPE_CHECKING:
     from levelwind.daemon.config.settings import Settings
@@ -16,6 +16,6 @@ def newest_record(settings: Settings, topic: str, kind: type[Record]) -> Record 
     """Read a topic, as `lag` or `triggers`, to its end; None where it has no such record."""
     found = None
     for read in read_to_end(settings.client(), settings.topics, [topic], timeout=30):
-        if isinstance(read, ConsumedRecord) and isinstance(read.record, kind):
+        if isinstance(read.record, kind):
             found = read.record
     return found
