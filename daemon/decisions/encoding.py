@@ -9,8 +9,10 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import math
 import zlib
-from dataclasses import dataclass
+from collections import OrderedDict
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
@@ -178,25 +180,35 @@ def _version() -> str:
 
 
 def assemble(records: Iterable[DecisionPart]) -> Iterator[DecisionEntry]:
-    """Yield the decisions that parts make up, in their order; what lacks a part is left out.
+    """Yield the decisions that parts make up, in their order; what lacks a part is left out."""
+    begun = BegunDecisions()
+    return (entry for part in records if (entry := begun.add(part)) is not None)
 
-    A part that cannot be read leaves its decision out, too.
-    """
-    begun: dict[tuple[str, str], list[DecisionPart]] = {}
-    for part in records:
+
+@dataclass(slots=True)
+class BegunDecisions:
+    """Decisions of which some parts were read."""
+
+    most: float = math.inf
+    """Of more, the oldest are given up."""
+    _parts: OrderedDict[tuple[str, str], list[DecisionPart]] = field(default_factory=OrderedDict)
+
+    def add(self, part: DecisionPart) -> DecisionEntry | None:
+        """Return the decision that a part completes; None for one that cannot be read, too."""
         name = part.group, part.id
         if part.part == 0:
-            begun[name] = []
-        found = begun.get(name)
+            self._parts[name] = []
+        found = self._parts.get(name)
         if found is None or part.part != len(found):
-            begun.pop(name, None)
-            continue
+            self._parts.pop(name, None)
+            return None
         found.append(part)
         if len(found) == part.parts:
-            del begun[name]
-            entry = _entry(found)
-            if entry is not None:
-                yield entry
+            del self._parts[name]
+            return _entry(found)
+        if len(self._parts) > self.most:
+            self._parts.popitem(last=False)
+        return None
 
 
 def _entry(found: list[DecisionPart]) -> DecisionEntry | None:

@@ -11,7 +11,7 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING
 
 from levelwind.assignors.protocol.records import ALL_GROUPS
-from levelwind.daemon.decisions.encoding import assemble
+from levelwind.daemon.decisions.encoding import BegunDecisions
 from levelwind.daemon.shown_groups.group_documents import json_safe
 
 if TYPE_CHECKING:
@@ -29,25 +29,19 @@ class DecisionLog:
     def __init__(self, most: int = MOST_DECISIONS) -> None:
         self._most = most
         self._entries: OrderedDict[tuple[str, str], dict[str, object]] = OrderedDict()
-        self._begun: OrderedDict[tuple[str, str], list[DecisionPart]] = OrderedDict()
+        self._begun = BegunDecisions(MOST_BEGUN)
         self._lock = threading.Lock()
 
     def add(self, part: DecisionPart) -> None:
         """Take in the next part; the last one completes its decision."""
-        name = part.group, part.id
-        if part.part == 0:
-            self._begun[name] = []
-        found = self._begun.get(name)
-        if found is None:
+        entry = self._begun.add(part)
+        if entry is None:
             return
-        found.append(part)
-        if len(self._begun) > MOST_BEGUN:
-            self._begun.popitem(last=False)
-        if len(found) < part.parts:
-            return
-        self._begun.pop(name, None)
-        for entry in assemble(found):
-            self._enter(name, json_safe(entry.as_json()))
+        document = json_safe(entry.as_json())
+        with self._lock:
+            self._entries[entry.group, entry.id] = document
+            if len(self._entries) > self._most:
+                self._entries.popitem(last=False)
 
     def page(
         self, group: str | None = None, limit: int = 100, before: int | None = None
@@ -71,9 +65,3 @@ class DecisionLog:
         # Partitions are read side by side: the order of reading is not that of time.
         found.sort(key=lambda entry: (int(str(entry["at"])), str(entry["id"])), reverse=True)
         return found[:limit]
-
-    def _enter(self, name: tuple[str, str], entry: dict[str, object]) -> None:
-        with self._lock:
-            self._entries[name] = entry
-            if len(self._entries) > self._most:
-                self._entries.popitem(last=False)
