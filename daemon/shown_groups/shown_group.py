@@ -93,13 +93,7 @@ class ShownGroup:
         if self.records.plan is None:
             return None
         shares = planned_assignments(self.records.plan, self.records.plan_shards)
-        if shares is None:
-            return None
-        return {
-            partition: instance
-            for instance, share in shares.items()
-            for partition in ranges.pairs(share)
-        }
+        return None if shares is None else ranges.owners(shares)
 
     @property
     def planned_figures(self) -> PlannedFigures | None:
