@@ -1,4 +1,4 @@
-"""Terminal output for people: text, borderless tables, a spinner, and durations in words.
+"""Terminal output for people: text, borderless tables, a spinner, counts and durations in words.
 
 Rich is imported only where something is printed with it: a command that prints JSON to a pipe
 never imports it.
@@ -74,6 +74,11 @@ def status(text: str) -> Iterator[Callable[[str], None]]:
 
     with Console(stderr=True).status(Text(text)) as spinner:
         yield lambda text: spinner.update(Text(text))
+
+
+def counted(number: int, noun: str) -> str:
+    """A number with its noun: 1 group, 2,000 partitions."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def age_text(seconds: float) -> str:

@@ -14,6 +14,7 @@ from levelwind.assignors.json_problems import parse_line, parse_problem
 from levelwind.assignors.problem.group import Group
 from levelwind.assignors.problem.inputs import ProblemError
 from levelwind.assignors.registry import STRATEGIES, strategy_named
+from levelwind.daemon.console import counted
 from levelwind.daemon.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -104,13 +105,9 @@ def compare_group(
 
 def _title(name: str, group: Group) -> str:
     return (
-        f"{name}: {_count(len(group.members), 'member')}, {_count(len(group.topics), 'topic')}, "
-        f"{_count(group.partition_count, 'partition')}"
+        f"{name}: {counted(len(group.members), 'member')}, {counted(len(group.topics), 'topic')}, "
+        f"{counted(group.partition_count, 'partition')}"
     )
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def check_chart_path(path: Path) -> None:

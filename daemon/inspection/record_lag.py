@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from confluent_kafka import OFFSET_BEGINNING
 
 from levelwind.assignors.protocol.records import LagRecord, encode
+from levelwind.daemon.console import counted
 from levelwind.daemon.errors import ClusterUnavailableError
 from levelwind.daemon.kafka.repeated_records import RepeatedRecords
 from levelwind.daemon.kafka.topic_reader import (
@@ -61,8 +62,7 @@ class Recording:
         if self.first_at is None or self.last_at is None:
             return "no sample of lag"
         minutes = (self.last_at - self.first_at) / 60_000
-        number = sum(self.samples.values())
-        samples = "1 sample" if number == 1 else f"{number:,} samples"
+        samples = counted(sum(self.samples.values()), "sample")
         groups = ", ".join(sorted(self.samples))
         return f"{samples} of lag over {minutes:,.1f} min, of {groups}"
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from levelwind.assignors.protocol.declared.declaration import as_document
-from levelwind.daemon.console import age_text, borderless_table, stdout_console
+from levelwind.daemon.console import age_text, borderless_table, counted, stdout_console
 from levelwind.daemon.shown_groups.group_documents import group_summary, member_documents
 from levelwind.daemon.shown_groups.offset_rows import offset_rows, offset_table
 from levelwind.daemon.shown_groups.partition_rows import partition_rows
@@ -38,8 +38,7 @@ def describe_trigger(evidence: Mapping[str, Any], *, seconds: float) -> str:
         seconds: how long the condition had lasted when the trigger was raised.
     """
     if "skew" not in evidence:
-        count = evidence["partitions"]
-        return f"the replica racks of {count:,} partition{'' if count == 1 else 's'} changed"
+        return f"the replica racks of {counted(evidence['partitions'], 'partition')} changed"
     behind = f"{evidence['backlog']:,} records behind"
     assumed = ", speeds not known yet" if evidence["assumed"] else ""
     if _drains_unevenly(evidence):
@@ -154,9 +153,7 @@ def print_group(
             console.print(planned, soft_wrap=True)
         if proxy := proxy_line(records, now):
             console.print(proxy, soft_wrap=True)
-        for name in sorted({*(plan.before or {}), *(plan.after or {})}):
-            before, after = (plan.before or {}).get(name), (plan.after or {}).get(name)
-            console.print(f"  {name:20} {figure_text(before)} → {figure_text(after)}")
+        print_scores(plan.before or {}, plan.after or {})
         if records.leader_only_brokers and (plan.after or {}).get("cross_rack") is not None:
             brokers = ", ".join(map(str, records.leader_only_brokers))
             effective = shown.measured.crossing.effective
@@ -175,6 +172,14 @@ def print_group(
     console.print(_member_table(shown))
     if records.lags:
         console.print(_partition_table(shown, described, by_lag=by_lag))
+
+
+def print_scores(before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
+    """Print scores before and after, one a line."""
+    console = stdout_console()
+    for name in sorted({*before, *after}):
+        was, becomes = figure_text(before.get(name)), figure_text(after.get(name))
+        console.print(f"  {name:20} {was} → {becomes}")
 
 
 def _pipeline_lines(shown: ShownGroup, now: int) -> Iterator[str]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from levelwind.daemon.assessment.following import NEEDS
 from levelwind.daemon.assessment.observed_groups import CONSUMER_PROTOCOL
-from levelwind.daemon.console import age_text
+from levelwind.daemon.console import age_text, counted
 from levelwind.daemon.inspection.tables import lag_text
 
 if TYPE_CHECKING:
@@ -138,8 +138,8 @@ def headlines(assessment: Assessment) -> Iterator[str]:
     racks = f"racks {', '.join(assessment.racks)}" if assessment.racks else "no racks"
     with_members = sum(bool(group.group.members) for group in assessment.groups)
     yield (
-        f"{assessment.cluster}: {_count(assessment.brokers, 'broker')}, {racks};"
-        f" {_count(len(assessment.groups) + len(assessment.unseen), 'group')},"
+        f"{assessment.cluster}: {counted(assessment.brokers, 'broker')}, {racks};"
+        f" {counted(len(assessment.groups) + len(assessment.unseen), 'group')},"
         f" {with_members:,} with members"
     )
     if assessment.samples > 1:
@@ -162,7 +162,7 @@ def group_lines(group: GroupAssessment) -> Iterator[str]:
     if group.lag.unknown:
         held = group.lag.held
         yield (
-            f"lag: not known of {_count(len(group.lag.unknown), 'partition')} without a commit or"
+            f"lag: not known of {counted(len(group.lag.unknown), 'partition')} without a commit or"
             f" a log end{'' if held is None else f', which hold {held:,} records'}"
         )
     if now.busiest_member is not None and (now.busiest or 0) >= LEAST_UNEVEN:
@@ -175,7 +175,7 @@ def group_lines(group: GroupAssessment) -> Iterator[str]:
         yield "time to drain at best: not every member was behind and showed its speed"
     known = group.racks_known
     if members and known < members:
-        yield f"racks: {known:,} of {_count(members, 'member')} tell a client.rack"
+        yield f"racks: {known:,} of {counted(members, 'member')} tell a client.rack"
     yield from _crossing(now.cross_rack, best.cross_rack if best else None)
     load, racks = group.gain.proof[:1], group.gain.proof[1:2]
     for line in (*(() if group.gain.assumed else load), *racks):
@@ -243,7 +243,3 @@ def unknown_lines(assessment: Assessment) -> Iterator[str]:
 def _listed(labels: list[str]) -> str:
     more = len(labels) - MOST_LINES
     return ", ".join(labels[:MOST_LINES]) + (f" and {more:,} more like it" if more > 0 else "")
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"

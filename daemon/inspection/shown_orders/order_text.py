@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from levelwind.assignors.protocol.records import ALL_GROUPS
-from levelwind.daemon.console import borderless_table, stdout_console
+from levelwind.daemon.console import borderless_table, counted, stdout_console
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -50,25 +50,14 @@ def lever_text(lever: LeverRecord) -> str:
 
 def print_preview(shown: PlanPreview) -> None:
     """Print a plan that was computed: its scores, its bounds, and how many partitions it moves."""
+    from levelwind.daemon.inspection.tables import print_scores  # noqa: PLC0415 - see the package
+
     console = stdout_console()
-    count = len(shown.moves)
-    console.print(
-        f"plan of {shown.group} by {shown.plan.strategy}: {count:,} partition"
-        f"{'' if count == 1 else 's'} would move"
-    )
+    moves = counted(len(shown.moves), "partition")
+    console.print(f"plan of {shown.group} by {shown.plan.strategy}: {moves} would move")
     print_scores(shown.plan.before.as_json(), shown.plan.after.as_json())
     for line in shown.summary:
         console.print(f"  {line}", soft_wrap=True)
-
-
-def print_scores(before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
-    """Print scores before and after, one a line."""
-    from levelwind.daemon.inspection.tables import figure_text  # noqa: PLC0415 - see the package
-
-    console = stdout_console()
-    for name in sorted({*before, *after}):
-        was, becomes = figure_text(before.get(name)), figure_text(after.get(name))
-        console.print(f"  {name:20} {was} → {becomes}")
 
 
 def print_moves(moves: Iterable[Mapping[str, Any]]) -> None:
@@ -131,6 +120,8 @@ def _cause(entry: DecisionEntry) -> str:
 
 def print_replay(result: ReplayResult) -> None:
     """Print how a plan that was computed again compares with the recorded one."""
+    from levelwind.daemon.inspection.tables import print_scores  # noqa: PLC0415 - see the package
+
     console = stdout_console()
     name = f"decision {result.id} of {result.group}"
     if result.identical:
