@@ -27,18 +27,18 @@ class OffsetRow(NamedTuple):
     """One row; a field is None where there is nothing to say."""
 
     group: str
-    topic: str | None
-    partition: int | None
-    current_offset: int | None
-    log_end_offset: int | None
-    lag: int | None
-    consumer_id: str | None
-    host: str | None
-    client_id: str | None
-    rack: str | None
-    local: bool | None
+    topic: str | None = None
+    partition: int | None = None
+    current_offset: int | None = None
+    log_end_offset: int | None = None
+    lag: int | None = None
+    consumer_id: str | None = None
+    host: str | None = None
+    client_id: str | None = None
+    rack: str | None = None
+    local: bool | None = None
     """Whether the member's rack holds a replica."""
-    seconds: float | None
+    seconds: float | None = None
     """For how long the next record has waited."""
 
     def texts(self) -> list[str]:
@@ -62,14 +62,6 @@ LEAST = (
 NUMBERS = frozenset({"PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG", "SECONDS"})
 
 
-class _Consumer(NamedTuple):
-    """A member as a row names it."""
-
-    consumer_id: str
-    host: str | None
-    client_id: str | None
-
-
 def offset_rows(
     shown: ShownGroup,
     described: Mapping[str, DescribedMember] | None = None,
@@ -83,20 +75,23 @@ def offset_rows(
         described: its members as the brokers describe them, by instance or else by member id.
         by_lag: whether the rows with the largest lag come first; else by topic and partition.
     """
-    known = described or {}
-    consumers = _consumers(shown, known)
+    members = _member_rows(shown, described or {})
     owners, racks = shown.measured.owners, shown.measured.racks
+
+    def reader(name: str | None) -> OffsetRow:
+        known = members.get(name or "")
+        return known or OffsetRow(shown.name, consumer_id=name, rack=racks.get(name or ""))
+
     rows: list[OffsetRow] = []
     for topic, record in sorted(shown.measured.lags.items()):
-        readers = [owners.get((topic, number)) for number in range(len(record.lag))]
-        rows += _sampled_rows(shown.name, record, readers, consumers, racks)
-    for (topic, number), owner in sorted(owners.items()):
-        if topic not in shown.records.lags:
-            consumer = consumers.get(owner, _Consumer(owner, None, None))
-            rack = racks.get(owner)
-            rows.append(_bare(shown.name, consumer, rack, topic=topic, partition=number))
-    for name in sorted(consumers.keys() - set(owners.values())):
-        rows.append(_bare(shown.name, consumers[name], racks.get(name)))
+        readers = [reader(owners.get((topic, number))) for number in range(len(record.lag))]
+        rows += _sampled_rows(record, readers)
+    rows += [
+        reader(owner)._replace(topic=topic, partition=number)
+        for (topic, number), owner in sorted(owners.items())
+        if topic not in shown.records.lags
+    ]
+    rows += [members[name] for name in sorted(members.keys() - set(owners.values()))]
     return largest_lag_first(rows) if by_lag else rows
 
 
@@ -105,73 +100,48 @@ def largest_lag_first(rows: Iterable[OffsetRow]) -> list[OffsetRow]:
     return sorted(rows, key=lambda row: -1 if row.lag is None else row.lag, reverse=True)
 
 
-def _consumers(shown: ShownGroup, known: Mapping[str, DescribedMember]) -> dict[str, _Consumer]:
+def _member_rows(shown: ShownGroup, known: Mapping[str, DescribedMember]) -> dict[str, OffsetRow]:
+    """Rows of the members alone, by instance or else by member id."""
+    racks = shown.measured.racks
     if shown.records.watched:
         return {
-            name: _Consumer(member.id, member.host or None, member.client_id or None)
+            name: OffsetRow(
+                shown.name,
+                consumer_id=member.id,
+                host=member.host or None,
+                client_id=member.client_id or None,
+                rack=racks.get(name),
+            )
             for name, member in known.items()
         }
     return {
-        instance: _Consumer(f"{instance}/{incarnation}", None, instance)
-        for (instance, incarnation), record in sorted(shown.records.assigned.items())
+        name: OffsetRow(
+            shown.name,
+            consumer_id=f"{name}/{incarnation}",
+            client_id=name,
+            rack=racks.get(name),
+        )
+        for (name, incarnation), record in sorted(shown.records.assigned.items())
         if record.state == "active"
     }
 
 
-def _sampled_rows(
-    group: str,
-    record: LagRecord,
-    readers: Sequence[str | None],
-    consumers: Mapping[str, _Consumer],
-    racks: Mapping[str, str | None],
-) -> Iterator[OffsetRow]:
+def _sampled_rows(record: LagRecord, readers: Sequence[OffsetRow]) -> Iterator[OffsetRow]:
     """Yield the rows of a topic: of each partition that somebody reads, or has read."""
     waits = record.known_seconds or (None,) * len(record.lag)
-    known = zip(record.known_end, record.known_lag, waits, record.committed, readers, strict=True)
-    for number, (end, lag, wait, committed, reader) in enumerate(known):
-        if reader is None and committed < 0:
+    columns = (record.known_end, record.known_lag, waits, record.committed, record.racks, readers)
+    for number, (end, lag, wait, committed, racks, reader) in enumerate(zip(*columns, strict=True)):
+        if reader.consumer_id is None and committed < 0:
             continue
-        consumer, rack = consumers.get(reader or ""), racks.get(reader or "")
-        replicas = record.racks[number]
-        yield OffsetRow(
-            group=group,
+        yield reader._replace(
             topic=record.topic,
             partition=number,
             current_offset=committed if committed >= 0 else None,
             log_end_offset=end,
             lag=lag,
-            consumer_id=consumer.consumer_id if consumer else reader,
-            host=consumer.host if consumer else None,
-            client_id=consumer.client_id if consumer else None,
-            rack=rack,
-            local=None if rack is None or not replicas else rack in replicas,
+            local=None if reader.rack is None or not racks else reader.rack in racks,
             seconds=None if wait is None else round(wait, 1),
         )
-
-
-def _bare(
-    group: str,
-    consumer: _Consumer,
-    rack: str | None,
-    *,
-    topic: str | None = None,
-    partition: int | None = None,
-) -> OffsetRow:
-    """Return the row of a member without partitions, or of a partition without a sample of lag."""
-    return OffsetRow(
-        group=group,
-        topic=topic,
-        partition=partition,
-        current_offset=None,
-        log_end_offset=None,
-        lag=None,
-        consumer_id=consumer.consumer_id,
-        host=consumer.host,
-        client_id=consumer.client_id,
-        rack=rack,
-        local=None,
-        seconds=None,
-    )
 
 
 def _text(value: object) -> str:
