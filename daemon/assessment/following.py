@@ -10,14 +10,13 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from levelwind.daemon.assessment.observed_groups import CLASSIC, CONSUMER_PROTOCOL, STREAMS
+from levelwind.daemon.proxy.dictation import PROTOCOLS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from levelwind.daemon.assessment.observed_groups import GroupDescription
 
-PROXIED = ("range", "roundrobin", "sticky", "cooperative-sticky")
-"""Assignors whose groups the leader proxy can lead."""
 MODES = ("advisory", "proxy", "published", "managed")
 NOT_STREAMS = "tasks of Kafka Streams are planned by `levelwind assign` alone"
 PYTHON = frozenset({"kafka-python", "aiokafka"})
@@ -124,8 +123,8 @@ def ways_of(
 def _proxy(group: GroupDescription, refuses: str | None) -> Way:
     if refuses is not None:
         return Way("proxy", False, refuses)
-    if group.assignor and group.assignor not in PROXIED:
-        return Way("proxy", False, f"its members use {group.assignor}, not {', '.join(PROXIED)}")
+    if group.assignor and group.assignor not in PROTOCOLS:
+        return Way("proxy", False, f"its members use {group.assignor}, not {', '.join(PROTOCOLS)}")
     if len(group.members) < 2:
         return Way("proxy", False, "a member that is alone always leads")
     return Way("proxy", True if group.assignor and group.type == CLASSIC else None)

@@ -16,12 +16,10 @@ from levelwind.daemon.wire.describe_requests import (
     DescribeGroupsRequest,
 )
 from levelwind.daemon.wire.group_requests import (
-    COORDINATOR_LOADING,
-    COORDINATOR_NOT_AVAILABLE,
+    ELSEWHERE,
     GROUP_AUTHORIZATION_FAILED,
     GROUP_ID_NOT_FOUND,
     NO_ERROR,
-    NOT_COORDINATOR,
 )
 from levelwind.daemon.wire.poll_requests import FetchOffsetsRequest, ListGroupsRequest
 
@@ -39,9 +37,7 @@ SETTLED = frozenset({"Stable", "Empty", "Dead"})
 """States of classic groups in which the members' own bytes are told."""
 COMMITS, MEMBERS = "commits", "members"
 """What a group is asked for."""
-MOVING = frozenset(
-    {COORDINATOR_LOADING, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR, GROUP_ID_NOT_FOUND}
-)
+MOVING = ELSEWHERE | {GROUP_ID_NOT_FOUND}
 """Errors that the next round does not have: the group moves, or has just gone."""
 
 

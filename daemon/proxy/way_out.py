@@ -31,11 +31,6 @@ RECONNECT_SECONDS = 0.5
 RECONNECT_MAX_SECONDS = 10.0
 """Longest such wait of a proxy that is no member."""
 
-ELSEWHERE = frozenset(
-    {kafka.COORDINATOR_LOADING, kafka.COORDINATOR_NOT_AVAILABLE, kafka.NOT_COORDINATOR}
-)
-"""Errors of a broker that does not coordinate the group, or not yet."""
-
 FENCED = frozenset({kafka.FENCED_INSTANCE_ID, FENCED_MEMBER_EPOCH})
 """Errors of a member whose membership another daemon has taken over."""
 
@@ -123,7 +118,7 @@ def yield_up(state: ProxyState, now: float, context: ProxyContext) -> Step:
 
 def on_broker_error(state: ProxyState, error: int, now: float, context: ProxyContext) -> Step:
     """Find another coordinator, or leave."""
-    if error in ELSEWHERE:
+    if error in kafka.ELSEWHERE:
         return on_disconnected(state, "the broker does not coordinate the group", now, context)
     if error in FENCED:
         return yield_up(state, now, context)

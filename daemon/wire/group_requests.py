@@ -41,6 +41,9 @@ GROUP_ID_NOT_FOUND = 69
 GROUP_MAX_SIZE_REACHED = 81
 FENCED_INSTANCE_ID = 82
 
+ELSEWHERE = frozenset({COORDINATOR_LOADING, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR})
+"""Errors of a broker that does not coordinate the group, or not yet."""
+
 CONSUMER = "consumer"
 """Protocol type of groups of consumers."""
 
