@@ -16,7 +16,7 @@ from confluent_kafka import KafkaException
 from levelwind.assignors.boot_clock import boot_seconds
 from levelwind.assignors.protocol.records import CanaryRecord
 from levelwind.daemon.kafka import clients
-from levelwind.daemon.kafka.record_writer import enqueue, outgoing
+from levelwind.daemon.kafka.record_writer import SIGN_CONFIG, enqueue, outgoing
 from levelwind.daemon.telemetry.logger import Logger
 from levelwind.daemon.telemetry.throttle import Outage
 
@@ -28,14 +28,6 @@ if TYPE_CHECKING:
     from levelwind.assignors.protocol.records.member import CanaryState
     from levelwind.assignors.protocol.topics import Topics
     from levelwind.daemon.kafka.record_writer import OnDelivery, OutgoingRecord
-
-REQUIRED: Mapping[str, Any] = {
-    "enable.idempotence": True,
-    "acks": "all",
-    "linger.ms": 0,
-    # An older canary proves less than the next one.
-    "message.timeout.ms": 10_000,
-}
 
 REMEMBERED = 120
 """Canaries whose sending is remembered; more than can be under way within the time-out."""
@@ -133,7 +125,7 @@ class CanaryWriter:
             self._producer.flush(FAREWELL_SECONDS)
 
     def _make_producer(self) -> Producer:
-        return clients.producer(self._client_config, REQUIRED)
+        return clients.producer(self._client_config, SIGN_CONFIG)
 
     def _run(self) -> None:
         while True:

@@ -36,6 +36,14 @@ if TYPE_CHECKING:
 
     OnDelivery = Callable[[KafkaError | None, Message], None]
 
+SIGN_CONFIG: Mapping[str, Any] = {
+    "enable.idempotence": True,
+    "acks": "all",
+    "linger.ms": 0,
+    "message.timeout.ms": 10_000,
+}
+"""Settings of who writes a sign of life again and again: an older one tells less than the next."""
+
 REPLAY_CONFIG: Mapping[str, Any] = {
     "message.max.bytes": 16 * 1024 * 1024,
     "compression.type": "zstd",

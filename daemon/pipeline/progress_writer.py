@@ -19,7 +19,7 @@ from levelwind.assignors.protocol.records import PipelineRecord, decode, encode_
 from levelwind.assignors.protocol.topics import partition_for
 from levelwind.daemon.errors import LevelwindError
 from levelwind.daemon.kafka import clients
-from levelwind.daemon.kafka.record_writer import enqueue, outgoing
+from levelwind.daemon.kafka.record_writer import SIGN_CONFIG, enqueue, outgoing
 from levelwind.daemon.kafka.topic_reader import (
     ReadProgress,
     open_consumer,
@@ -52,13 +52,6 @@ ACKNOWLEDGED_INTERVALS = 2.5
 """Intervals for which an acknowledgement shows that the brokers take records."""
 FAREWELL_SECONDS = 2.0
 """Longest wait for the acknowledgement of the last record."""
-REQUIRED = {
-    "enable.idempotence": True,
-    "acks": "all",
-    "linger.ms": 0,
-    # An older record tells less than the next one.
-    "message.timeout.ms": 10_000,
-}
 
 
 class ProgressWriter:
@@ -131,7 +124,7 @@ class ProgressWriter:
         self._partitions = len(ends)
         self._partition = partition_for(str(partition_key(PipelineRecord.KEY)), len(ends))
         position = (topics.triggers, self._partition)
-        producer = self._producer = clients.producer(settings.client(), REQUIRED)
+        producer = self._producer = clients.producer(settings.client(), SIGN_CONFIG)
         reader = open_consumer(settings.client(), topics, {position: OFFSET_BEGINNING})
         try:
             progress = ReadProgress.to({position: ends[position]})
