@@ -270,14 +270,14 @@ def _holders(state: ClusterState) -> set[int]:
     return holders
 
 
-def leader_only_brokers(state: ClusterState) -> frozenset[int]:
+def leader_only_brokers(brokers: Mapping[int, BrokerRecord]) -> frozenset[int]:
     """Online brokers with a rack that serve reads from leaders alone.
 
     Consumers in their rack fetch from other racks all the same, wherever a plan puts them.
     """
     return frozenset(
         number
-        for number, broker in state.brokers.items()
+        for number, broker in brokers.items()
         if broker.online and broker.rack is not None and broker.follower_fetching is False
     )
 

@@ -279,7 +279,7 @@ class Observer:
         if new := sorted(unseen - self._unseen_brokers):
             self._log.warning("observer.racks_unknown", brokers=new)
         self._unseen_brokers = unseen
-        leader_only = leader_only_brokers(state)
+        leader_only = leader_only_brokers(state.brokers)
         if leader_only - self._leader_only_brokers:
             self._log.warning("observer.follower_fetching_off", brokers=sorted(leader_only))
         self._leader_only_brokers = leader_only

@@ -28,6 +28,7 @@ from levelwind.assignors.protocol.records.reassembly import Reassembly
 from levelwind.daemon.console import status
 from levelwind.daemon.errors import NotFoundError
 from levelwind.daemon.kafka.topic_reader import read_to_end
+from levelwind.daemon.observer.cluster_state import leader_only_brokers
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -93,11 +94,7 @@ class GroupView:
         With any of them, a cross-rack share is nominal: a member in the rack of a replica may fetch
         from another rack all the same.
         """
-        return [
-            number
-            for number, broker in sorted(self.brokers.items())
-            if broker.online and broker.rack is not None and broker.follower_fetching is False
-        ]
+        return sorted(leader_only_brokers(self.brokers))
 
 
 class GroupViews:

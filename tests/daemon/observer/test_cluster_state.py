@@ -149,12 +149,12 @@ def test_brokers_that_serve_reads_from_leaders_alone_are_those_with_a_rack_and_w
         follower_fetching={1: True, 2: False, 3: False, 4: None},
     )
     state, _ = diff(ClusterState(), observed)
-    assert leader_only_brokers(state) == {2}
+    assert leader_only_brokers(state.brokers) == {2}
     kept, news = diff(state, seen(2, brokers={1: "a", 2: "b", 3: None, 4: "d"}))
-    assert leader_only_brokers(kept) == {2}, "a probe that does not ask changes nothing"
+    assert leader_only_brokers(kept.brokers) == {2}, "a probe that does not ask changes nothing"
     assert news == ()
     mended, news = diff(kept, replace(observed, follower_fetching={2: True}))
-    assert leader_only_brokers(mended) == frozenset()
+    assert leader_only_brokers(mended.brokers) == frozenset()
     assert [broker.follower_fetching for broker in news] == [True]
 
 
