@@ -31,13 +31,13 @@ from levelwind.assignors.protocol.topics import OFFSETS_TOPIC
 from levelwind.daemon.kafka.record_writer import write_replays
 from levelwind.daemon.kafka.topic_specs import TopicSettings
 from levelwind.daemon.observer.cluster_state import UNKNOWN
-from levelwind.daemon.observer.log_reading import records_consumer, records_to_ends
+from levelwind.daemon.observer.log_reading import ObserverConsumer
 from levelwind.daemon.wall_clock import now_ms
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from confluent_kafka import Consumer, Message
+    from confluent_kafka import Message
     from confluent_kafka.admin import AdminClient
 
     from levelwind.assignors.protocol.topics import Topics
@@ -117,10 +117,10 @@ class HeldCommits:
             log: the logger.
         """
         self._config = client_config
+        self._reader = ObserverConsumer(client_config, "read_uncommitted")
         self._client = client
         self._topics = topics
         self._log = log
-        self._consumer: Consumer | None = None
         self._partitions: dict[int, HeldPartition] = {}
         self._led: frozenset[int] = frozenset()
         """Partitions whose leader answered for the last sample."""
@@ -128,9 +128,7 @@ class HeldCommits:
 
     def close(self) -> None:
         """Close the consumer."""
-        if self._consumer is not None:
-            self._consumer.close()
-            self._consumer = None
+        self._reader.close()
 
     def sampled(self, stable: Mapping[int, int], high: Mapping[int, int], now: float) -> None:
         """Apply one sample of the partitions' ends, at a time in seconds of any clock."""
@@ -215,7 +213,7 @@ class HeldCommits:
         starts = {
             (OFFSETS_TOPIC, number): one.read_to for number, one in held.items() if not one.full
         }
-        for (_, number), message in records_to_ends(self._reader(), starts, timeout):
+        for (_, number), message in self._reader.records_to_ends(starts, timeout):
             if message is not None:
                 read[number].append(message)
                 held[number].read_to = message.offset() + 1
@@ -268,11 +266,6 @@ class HeldCommits:
                 if one.error is None
             }
         return committed
-
-    def _reader(self) -> Consumer:
-        if self._consumer is None:
-            self._consumer = records_consumer(self._config, "read_uncommitted")
-        return self._consumer
 
 
 def _replay(partition: int, record: HeldCommit, at: int) -> ReplayRecord:

@@ -25,12 +25,10 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from levelwind.daemon.observer.cluster_state import UNKNOWN
-from levelwind.daemon.observer.log_reading import records_consumer, records_to_ends
+from levelwind.daemon.observer.log_reading import ObserverConsumer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-
-    from confluent_kafka import Consumer
 
     from levelwind.daemon.observer.cluster_probe import Partition
 
@@ -174,15 +172,14 @@ class LogTails:
     """
 
     def __init__(self, client_config: Mapping[str, Any]) -> None:
-        self._config = client_config
-        self._consumer: Consumer | None = None
+        # A larger batch still arrives whole.
+        largest = {"fetch.message.max.bytes": 65536}
+        self._reader = ObserverConsumer(client_config, "read_committed", **largest)
         self._tails: dict[LogKey, LogTail] = {}
 
     def close(self) -> None:
         """Close the consumer."""
-        if self._consumer is not None:
-            self._consumer.close()
-            self._consumer = None
+        self._reader.close()
 
     def sampled(self, ends: Mapping[LogKey, int], highs: Mapping[LogKey, int]) -> None:
         """Apply one sample: the stable ends that could be read, and the high watermarks."""
@@ -216,7 +213,7 @@ class LogTails:
         if not due:
             return
         starts = {partitions[key]: self._tails[key].start(begins.get(key, 0)) for key in due}
-        found = record_offsets(self._reader(), starts, timeout)
+        found = record_offsets(self._reader, starts, timeout)
         for key in due:
             if partitions[key] in found:
                 self._tails[key] = self._tails[key].after_reading(
@@ -225,16 +222,9 @@ class LogTails:
             else:  # to the end of the queue
                 self._tails[key] = self._tails.pop(key).unread()
 
-    def _reader(self) -> Consumer:
-        if self._consumer is None:
-            # A larger batch still arrives whole.
-            largest = {"fetch.message.max.bytes": 65536}
-            self._consumer = records_consumer(self._config, "read_committed", **largest)
-        return self._consumer
-
 
 def record_offsets(
-    consumer: Consumer, starts: Mapping[Partition, int], timeout: float
+    reader: ObserverConsumer, starts: Mapping[Partition, int], timeout: float
 ) -> dict[Partition, list[int]]:
     """Offsets of the records at or after each start, ascending.
 
@@ -242,7 +232,7 @@ def record_offsets(
     """
     read: dict[Partition, list[int]] = {partition: [] for partition in starts}
     at_end: dict[Partition, list[int]] = {}
-    for partition, message in records_to_ends(consumer, starts, timeout):
+    for partition, message in reader.records_to_ends(starts, timeout):
         if message is None:
             at_end[partition] = read[partition]
         else:

@@ -7,7 +7,6 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from levelwind.assignors.protocol.topics import OFFSETS_TOPIC, Topics
-from levelwind.daemon.observer import held_commits
 from levelwind.daemon.observer.cluster_state import UNKNOWN
 from levelwind.daemon.observer.held_commits import (
     HELD_SECONDS,
@@ -85,15 +84,14 @@ def test_what_lies_behind_a_stable_end_is_read_once(held, monkeypatch):
         held.sampled({0: 10}, {0: 13}, second)
     starts = []
 
-    def read_to_ends(_reader, asked, _timeout):
+    def read_to_ends(asked, _timeout):
         (start,) = asked.values()
         starts.append(start)
         for offset in range(start, 13):
             yield (OFFSETS_TOPIC, 0), read_message(offset)
         yield (OFFSETS_TOPIC, 0), None
 
-    monkeypatch.setattr(held_commits, "records_to_ends", read_to_ends)
-    monkeypatch.setattr(held, "_reader", lambda: None)
+    monkeypatch.setattr(held._reader, "records_to_ends", read_to_ends)
     handed_on = [[one.offset for one in held.effective(1, 0.1)] for _ in range(3)]
     assert starts == [10, 13, 13]
     assert handed_on == [[10, 11, 12], [], []]

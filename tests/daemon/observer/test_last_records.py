@@ -1,7 +1,7 @@
 """Where records end, below markers and aborted records: the rule, and the look at real logs."""
 
 import pytest
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Producer
 
 from levelwind.daemon.observer.cluster_state import UNKNOWN
 from levelwind.daemon.observer.last_records import (
@@ -15,6 +15,7 @@ from levelwind.daemon.observer.last_records import (
     gaps_between,
     record_offsets,
 )
+from levelwind.daemon.observer.log_reading import ObserverConsumer
 
 
 def stood(end, samples, tail=None):
@@ -144,18 +145,10 @@ def test_the_last_records_of_real_logs(kafka, fresh, client_config):
     producer.begin_transaction()
     producer.produce(topic, b"z", partition=3)
     producer.flush(20)
-    consumer = Consumer(
-        {
-            **client_config,
-            "group.id": topic,
-            "isolation.level": "read_committed",
-            "enable.partition.eof": True,
-            "auto.offset.reset": "error",
-        }
-    )
-    after_read = record_offsets(consumer, {(topic, number): 0 for number in range(5)}, 30)
+    reader = ObserverConsumer(client_config, "read_committed")
+    after_read = record_offsets(reader, {(topic, number): 0 for number in range(5)}, 30)
     producer.abort_transaction(20)
-    consumer.close()
+    reader.close()
     assert after_read == {
         (topic, 0): [0],
         (topic, 1): [0, 1, 2, 3],  # and a marker at 4
