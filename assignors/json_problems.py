@@ -7,12 +7,12 @@ tools.
 
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from statistics import median
 from time import perf_counter_ns
 from typing import Any, NoReturn
 
+from levelwind.assignors.json_fields import json_list, json_object, run_times
 from levelwind.assignors.kafka_streams.json_tasks import (
     parse_streams_problem,
     solve_streams_problem,
@@ -97,7 +97,7 @@ def parse_line(line: str | bytes) -> dict[str, Any]:
         raise
     except (ValueError, RecursionError) as error:
         raise ProblemError(f"line: not valid JSON: {error}") from error
-    return _object("line", fields)
+    return json_object("line", fields)
 
 
 def parse_problem(fields: Mapping[str, Any]) -> JsonProblem:
@@ -106,22 +106,22 @@ def parse_problem(fields: Mapping[str, Any]) -> JsonProblem:
     Raises:
         ProblemError: a field is invalid; the message names it and its topic or member.
     """
-    lags = _object("lags", fields.get("lags") or {})
-    rates = _object("rates", fields.get("rates") or {})
-    traffic = _object("bytes", fields.get("bytes") or {})
+    lags = json_object("lags", fields.get("lags") or {})
+    rates = json_object("rates", fields.get("rates") or {})
+    traffic = json_object("bytes", fields.get("bytes") or {})
     return JsonProblem(
         id=_identity(fields),
         strategies=_strategies(fields),
         topics={
             name: _topic(name, value, lags.get(name), rates.get(name), traffic.get(name))
-            for name, value in _object("topics", fields.get("topics")).items()
+            for name, value in json_object("topics", fields.get("topics")).items()
         },
         members=[
             _member(name, value)
-            for name, value in _object("members", fields.get("members")).items()
+            for name, value in json_object("members", fields.get("members")).items()
         ],
         repeat=_repeat(fields),
-        options=_object("options", fields.get("options") or {}),
+        options=json_object("options", fields.get("options") or {}),
     )
 
 
@@ -145,18 +145,7 @@ def solve_problem(problem: JsonProblem, strategy: CertifiedStrategy) -> dict[str
         "withheld": _in_problem_order(problem, withheld),
         "score": score(group, assignment).as_json(),
         **({} if certificate is None else {"certificate": certificate.as_json()}),
-    } | _times(plan_micros, total_micros)
-
-
-def _times(plan_micros: list[float], total_micros: list[float]) -> dict[str, int]:
-    """Microseconds of the first run and, of several runs, their minimum and median."""
-    times = {"plan_micros": plan_micros[0], "total_micros": total_micros[0]}
-    if len(plan_micros) > 1:
-        figures: dict[str, Callable[[list[float]], float]] = {"min": min, "median": median}
-        for name, figure in figures.items():
-            times[f"{name}_plan_micros"] = figure(plan_micros)
-            times[f"{name}_total_micros"] = figure(total_micros)
-    return {name: round(micros) for name, micros in times.items()}
+    } | run_times(plan_micros, total_micros)
 
 
 def _in_problem_order(
@@ -191,7 +180,7 @@ def _identity(fields: Mapping[str, Any]) -> str | float | None:
 
 
 def _topic(name: str, value: Any, lags: Any, rates: Any, traffic: Any) -> Topic:
-    fields = _object(f"topic {name!r}", value)
+    fields = json_object(f"topic {name!r}", value)
     if "partitions" not in fields:
         raise ProblemError(f"topic {name!r}: partitions is missing; say how many it has")
     return Topic(
@@ -204,7 +193,7 @@ def _topic(name: str, value: Any, lags: Any, rates: Any, traffic: Any) -> Topic:
 
 
 def _member(name: str, value: Any) -> Member:
-    fields = _object(f"member {name!r}", value)
+    fields = json_object(f"member {name!r}", value)
     topics = fields.get("topics")
     if topics != "*" and not isinstance(topics, list):
         raise ProblemError(
@@ -212,7 +201,7 @@ def _member(name: str, value: Any) -> Member:
         )
     owned = fields.get("owned")
     if owned is not None:
-        for topic, partitions in _object(f"member {name!r}: owned", owned).items():
+        for topic, partitions in json_object(f"member {name!r}: owned", owned).items():
             _list_or_none(f"member {name!r}: owned partitions of {topic!r}", partitions)
     optional = ("rack", "instance_id", "container", "generation", "priority", "capacity", "speed")
     options: dict[str, Any] = {
@@ -221,28 +210,8 @@ def _member(name: str, value: Any) -> Member:
     return Member(id=name, topics=topics, owned=owned, **options)
 
 
-def _object(where: str, value: Any) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise ProblemError(f"{where}: must be an object, not {_json_type(value)}")
-    return value
-
-
 def _list_or_none(where: str, value: Any) -> list[Any] | None:
-    if value is not None and not isinstance(value, list):
-        raise ProblemError(f"{where}: must be a list, not {_json_type(value)}")
-    return value
-
-
-def _json_type(value: Any) -> str:
-    """Name of a value's JSON type, as error texts write it."""
-    names = {
-        dict: "an object",
-        list: "a list",
-        str: "a string",
-        bool: "a boolean",
-        type(None): "missing or null",
-    }
-    return names.get(type(value), "a number")
+    return None if value is None else json_list(where, value)
 
 
 def _reject_constant(constant: str) -> NoReturn:

@@ -22,10 +22,10 @@ The answer: `assignment` by process, consumer and role; `probing`, with the copi
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from dataclasses import fields as dataclass_fields
-from statistics import median
 from time import perf_counter_ns
 from typing import Any
 
+from levelwind.assignors.json_fields import json_list, json_object, run_times
 from levelwind.assignors.kafka_streams.application import Application
 from levelwind.assignors.kafka_streams.assign import plan_application
 from levelwind.assignors.kafka_streams.evaluation import score_plan
@@ -64,20 +64,20 @@ def parse_streams_problem(fields: Mapping[str, Any], repeat: int = 1) -> Streams
     """
     topics = {
         name: _source(name, each)
-        for name, each in _object("topics", fields.get("topics") or {}).items()
+        for name, each in json_object("topics", fields.get("topics") or {}).items()
     }
     tasks = [
         task
-        for name, each in _object("tasks", fields.get("tasks")).items()
+        for name, each in json_object("tasks", fields.get("tasks")).items()
         for task in _subtopology(name, each, topics)
     ]
     return StreamsProblem(
         tasks=tuple(tasks),
         processes=tuple(
             _process(name, each)
-            for name, each in _object("processes", fields.get("processes")).items()
+            for name, each in json_object("processes", fields.get("processes")).items()
         ),
-        settings=_settings(_object("options", fields.get("options") or {})),
+        settings=_settings(json_object("options", fields.get("options") or {})),
         repeat=repeat,
     )
 
@@ -94,12 +94,7 @@ def solve_streams_problem(problem: StreamsProblem) -> dict[str, Any]:
         done = perf_counter_ns()
         plans.append((done - built) / 1000)
         totals.append((done - started) / 1000)
-    times = {"plan_micros": plans[0], "total_micros": totals[0]}
-    if problem.repeat > 1:
-        for name, figure in (("min", min), ("median", median)):
-            times[f"{name}_plan_micros"] = figure(plans)
-            times[f"{name}_total_micros"] = figure(totals)
-    return _answer(problem, plan) | {name: round(micros) for name, micros in times.items()}
+    return _answer(problem, plan) | run_times(plans, totals)
 
 
 def _answer(problem: StreamsProblem, plan: TaskPlan) -> dict[str, Any]:
@@ -122,13 +117,13 @@ def _answer(problem: StreamsProblem, plan: TaskPlan) -> dict[str, Any]:
 
 
 def _source(name: str, value: Any) -> SourceTopic:
-    fields = _object(f"topic {name!r}", value)
+    fields = json_object(f"topic {name!r}", value)
     partitions = _count(f"topic {name!r}: partitions", fields.get("partitions"), MAX_PARTITIONS)
     racks = fields.get("replica_racks")
     if racks is not None:
         racks = [
             _names(f"topic {name!r}: replica_racks", each)
-            for each in _list(f"topic {name!r}: replica_racks", racks)
+            for each in json_list(f"topic {name!r}: replica_racks", racks)
         ]
         if len(racks) != partitions:
             raise ProblemError(
@@ -139,7 +134,7 @@ def _source(name: str, value: Any) -> SourceTopic:
 
 
 def _subtopology(name: str, value: Any, topics: Mapping[str, SourceTopic]) -> list[Task]:
-    fields = _object(f"tasks of {name!r}", value)
+    fields = json_object(f"tasks of {name!r}", value)
     stateful = fields.get("stateful")
     if stateful is not None and not isinstance(stateful, bool):
         raise ProblemError(f"tasks of {name!r}: stateful must be true or false, not {stateful!r}")
@@ -161,19 +156,19 @@ def _subtopology(name: str, value: Any, topics: Mapping[str, SourceTopic]) -> li
         stateful=stateful,
         end_offset_sums=None
         if sums is None
-        else _list(f"tasks of {name!r}: end_offset_sums", sums),
+        else json_list(f"tasks of {name!r}: end_offset_sums", sums),
     ).tasks(topics)
 
 
 def _process(name: str, value: Any) -> StreamsProcess:
-    fields = _object(f"process {name!r}", value)
+    fields = json_object(f"process {name!r}", value)
     return StreamsProcess(
         id=name,
         rack=fields.get("rack"),
-        tags=_object(f"process {name!r}: tags", fields.get("tags") or {}),
+        tags=json_object(f"process {name!r}: tags", fields.get("tags") or {}),
         consumers=_consumers(name, fields.get("consumers")),
-        lags=_object(f"process {name!r}: lags", fields.get("lags") or {}),
-        offset_sums=_object(f"process {name!r}: offset_sums", fields.get("offset_sums") or {}),
+        lags=json_object(f"process {name!r}: lags", fields.get("lags") or {}),
+        offset_sums=json_object(f"process {name!r}: offset_sums", fields.get("offset_sums") or {}),
     )
 
 
@@ -182,9 +177,9 @@ def _consumers(process: str, value: Any) -> list[StreamsConsumer]:
         count = _count(f"process {process!r}: consumers", value, MAX_THREADS)
         return [StreamsConsumer(id=f"{process}-{number}") for number in range(1, count + 1)]
     consumers = []
-    for name, each in _object(f"process {process!r}: consumers", value).items():
+    for name, each in json_object(f"process {process!r}: consumers", value).items():
         owner = f"process {process!r}: consumer {name!r}"
-        fields = _object(owner, each)
+        fields = json_object(owner, each)
         consumers.append(
             StreamsConsumer(
                 id=name,
@@ -203,20 +198,8 @@ def _settings(options: Mapping[str, Any]) -> StreamsSettings:
     return StreamsSettings(**given)
 
 
-def _object(what: str, value: Any) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise ProblemError(f"{what}: must be an object, not {_kind(value)}")
-    return value
-
-
-def _list(what: str, value: Any) -> list[Any]:
-    if not isinstance(value, list):
-        raise ProblemError(f"{what}: must be a list, not {_kind(value)}")
-    return value
-
-
 def _names(what: str, value: Any) -> list[str]:
-    for name in _list(what, value):
+    for name in json_list(what, value):
         if not isinstance(name, str):
             raise ProblemError(f"{what}: must be a list of strings, but has {name!r}")
     return list(value)
@@ -226,7 +209,3 @@ def _count(what: str, value: Any, maximum: int) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= maximum:
         raise ProblemError(f"{what}: must be an integer from 0 to {maximum}, not {value!r}")
     return value
-
-
-def _kind(value: Any) -> str:
-    return "missing or null" if value is None else repr(value)

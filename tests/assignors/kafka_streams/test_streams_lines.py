@@ -104,7 +104,7 @@ def test_one_line_serves_streams_and_the_strategies_of_groups():
     ("fields", "error"),
     [
         ({"tasks": None}, "tasks: must be an object, not missing or null"),
-        ({"processes": []}, "processes: must be an object, not []"),
+        ({"processes": []}, "processes: must be an object, not a list"),
         (
             {"tasks": {"0": {}}},
             "tasks of '0': name its sources among the topics, or give its partitions",
@@ -135,7 +135,7 @@ def test_one_line_serves_streams_and_the_strategies_of_groups():
         ),
         (
             {"topics": {"orders": {"partitions": 1, "replica_racks": ["a"]}}},
-            "topic 'orders': replica_racks: must be a list, not 'a'",
+            "topic 'orders': replica_racks: must be a list, not a string",
         ),
         (
             {"processes": {"A": {"consumers": 0}}},
