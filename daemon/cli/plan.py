@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
@@ -252,25 +253,13 @@ def explain(
 )
 @format_option
 def simulate(
-    scenario: str,
-    seed: int,
-    partitions: int,
-    members: int,
-    hours: float,
-    utilisation: float,
-    trace: Path | None,
-    group: str | None,
-    problem: Path | None,
-    speed: float | None,
     names: str | None,
-    target: float,
-    tick: float,
-    pause: float,
     rebalance: str,
     chart: Path | None,
     config: Path | None,
     pairs: tuple[str, ...],
     form: str,
+    **options: Any,
 ) -> None:
     """Simulate a day under several strategies: a scenario, or a recorded trace."""
     from levelwind.daemon.inspection.compare import check_chart_path  # noqa: PLC0415 - see the package
@@ -279,20 +268,13 @@ def simulate(
 
     if chart:
         check_chart_path(chart)
+    # The other options are fields of a size or of a request, and named after them.
+    size = {field.name: options.pop(field.name) for field in fields(Size) if field.name in options}
     request = command.SimulationRequest(
         strategies=command.parse_strategies(names),
-        scenario=scenario,
-        seed=seed,
-        size=Size(
-            partitions=partitions, members=members, hours=hours, tick=tick, utilisation=utilisation
-        ),
-        trace=trace,
-        problem=problem,
-        group=group,
-        speed=speed,
-        target=target,
-        pause=pause,
+        size=Size(**size),
         classic=rebalance == "classic",
+        **options,
     )
     settings = SettingsSource(config, pairs=pairs).read()
     with click.progressbar(length=1000, label="simulating", file=sys.stderr) as bar:
