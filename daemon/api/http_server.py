@@ -23,6 +23,7 @@ from levelwind.daemon.api.views.live_view import LiveView
 from levelwind.daemon.api.views.record_tap import RecordTap
 from levelwind.daemon.config.http_section import HttpSection
 from levelwind.daemon.config.listen import cannot_listen, listen_address, shown_address
+from levelwind.daemon.service.availability.http_serving import HttpServing
 from levelwind.daemon.telemetry.logger import Logger
 from levelwind.daemon.wall_clock import now_ms
 from levelwind.daemon.watch_mark import WatchMark
@@ -53,7 +54,7 @@ MOST_CONNECTIONS = 256
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
-class HttpServer:
+class HttpServer(HttpServing):
     """A running server; any thread may call its methods."""
 
     def __init__(

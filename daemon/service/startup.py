@@ -29,7 +29,7 @@ from levelwind.daemon.kafka.topic_follower import TopicFollower
 from levelwind.daemon.kafka.topic_watch import TopicWatch
 from levelwind.daemon.paths import ensure_writable
 from levelwind.daemon.service.availability.daemon_identity import instance_of, kept_id
-from levelwind.daemon.service.availability.http_serving import NotServing
+from levelwind.daemon.service.availability.http_serving import HttpServing
 from levelwind.daemon.service.availability.lead_claim import lead_claim
 from levelwind.daemon.service.availability.pipeline_host import PipelineHost
 from levelwind.daemon.service.daemon import Daemon
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
 
     from levelwind.daemon.config.settings import Settings
     from levelwind.daemon.control.controller import Event
-    from levelwind.daemon.service.availability.http_serving import HttpServing
     from levelwind.daemon.service.leadership import LeadershipEvent
     from levelwind.daemon.shutdown import StopEvent
 
@@ -95,7 +94,7 @@ def run(
             if settings.proxied_groups() or settings.commits.polled:
                 client_security(settings.client())  # at the start, not when the daemon takes over
             metrics = _serve_metrics(settings, on_exit)
-            http: HttpServing = NotServing()
+            http = HttpServing()
             if serve_http is not None and settings.http.listen:
                 http = serve_http(settings, metrics)
                 on_exit.callback(http.close)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from levelwind.daemon.service.availability.readiness import Readiness
 
 
-class HttpServing(Protocol):
-    """The HTTP server of a daemon, which lives as long as its process."""
+class HttpServing:
+    """The HTTP server of a daemon, which lives as long as its process; this one serves nothing."""
 
     def on_record(self, read: ConsumedRecord | UnreadMessage) -> None:
         """Take a record that was read; must not wait."""
@@ -34,21 +34,3 @@ class HttpServing(Protocol):
 
     def close(self) -> None:
         """Stop serving."""
-
-
-class NotServing:
-    """No HTTP server."""
-
-    def on_record(self, read: ConsumedRecord | UnreadMessage) -> None:
-        """Drop a record."""
-
-    def on_replaced(self) -> None:
-        """Do nothing."""
-
-    def show(
-        self, readiness: Callable[[float], Readiness], settings: Callable[[], Settings]
-    ) -> None:
-        """Show nothing."""
-
-    def close(self) -> None:
-        """Do nothing."""
