@@ -1,4 +1,4 @@
-"""Terminal output for people: text, borderless tables, a spinner, counts and durations in words.
+"""Terminal output for people: text, borderless tables, a spinner, and figures in words.
 
 Rich is imported only where something is printed with it: a command that prints JSON to a pipe
 never imports it.
@@ -79,6 +79,15 @@ def status(text: str) -> Iterator[Callable[[str], None]]:
 def counted(number: int, noun: str) -> str:
     """A number with its noun: 1 group, 2,000 partitions."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def bytes_text(size: float) -> str:
+    """Bytes in the largest unit that fits."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:,.0f} {unit}" if unit == "B" else f"{size:,.1f} {unit}"
+        size /= 1000
+    return f"{size:,.2f} TB"
 
 
 def age_text(seconds: float) -> str:

@@ -9,7 +9,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from levelwind.daemon.charts import BEST, INK, MUTED, PLAIN, chart_file
-from levelwind.daemon.simulation.results import in_bytes
+from levelwind.daemon.console import bytes_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -43,7 +43,7 @@ BARS: tuple[tuple[str, Callable[[StrategyFigures], float | None], Callable[[floa
     (
         "read across racks",
         lambda row: row.cross_bytes if row.cross_share is not None else None,
-        in_bytes,
+        bytes_text,
     ),
     ("moves", lambda row: row.moves, lambda value: f"{value:,.0f}"),
 )

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from levelwind.daemon.console import bytes_text
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -190,18 +192,9 @@ def _cells(row: StrategyFigures) -> list[str]:
         f"{row.lag['p99']:,.0f}",
         f"{row.lag['max']:,.0f}",
         f"{row.drain['p99']:,.1f} s",
-        in_bytes(row.cross_bytes) if row.cross_share is not None else "-",
+        bytes_text(row.cross_bytes) if row.cross_share is not None else "-",
         f"{row.cross_share:.1%}" if row.cross_share is not None else "-",
         f"{row.moves:,}",
         f"{sum(row.plans.values()):,}",
         f"{row.plan_seconds['mean'] * 1000:.1f}",
     ]
-
-
-def in_bytes(figure: float) -> str:
-    """Bytes in the largest fitting unit."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if figure < 1000:
-            return f"{figure:,.0f} {unit}" if unit == "B" else f"{figure:,.1f} {unit}"
-        figure /= 1000
-    return f"{figure:,.2f} TB"

@@ -33,8 +33,9 @@ from time import perf_counter
 import numpy as np
 
 from levelwind.daemon.config.settings import load
+from levelwind.daemon.console import bytes_text
 from levelwind.daemon.simulation.command import SimulationRequest, run
-from levelwind.daemon.simulation.results import StrategyFigures, in_bytes
+from levelwind.daemon.simulation.results import StrategyFigures
 from levelwind.daemon.simulation.scenario import SCENARIOS, Size
 
 BASELINES = ("lag", "lag-global", "range", "sticky", "cooperative-sticky", "uniform", "roundrobin")
@@ -50,7 +51,7 @@ FIGURES: Mapping[str, tuple[Callable[[StrategyFigures], float], Callable[[float]
     "time above": (lambda row: row.above, lambda value: f"{value:.3%}"),
     "mean wait": (lambda row: row.wait, lambda value: f"{value:.2f} s"),
     "p99 lag": (lambda row: row.lag["p99"], lambda value: f"{value:,.0f}"),
-    "cross-rack": (lambda row: row.cross_bytes, in_bytes),
+    "cross-rack": (lambda row: row.cross_bytes, bytes_text),
     "moves": (lambda row: row.moves, lambda value: f"{value:,.0f}"),
 }
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from levelwind.daemon.assessment.following import NEEDS
 from levelwind.daemon.assessment.observed_groups import CONSUMER_PROTOCOL
-from levelwind.daemon.console import age_text, counted
+from levelwind.daemon.console import age_text, bytes_text, counted
 from levelwind.daemon.inspection.tables import lag_text
 
 if TYPE_CHECKING:
@@ -114,14 +114,6 @@ def rate_text(rate: float | None) -> str:
     return f"{rate:,.1f}/s" if 0 < rate < 10 else f"{rate:,.0f}/s"
 
 
-def size_text(size: float) -> str:
-    """Bytes in their largest unit."""
-    for unit, least in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if size >= least:
-            return f"{size / least:,.1f} {unit}"
-    return f"{size:,.0f} B"
-
-
 def ways_text(group: GroupAssessment) -> str:
     """The modes that fit; with ? where that depends on what the brokers do not tell."""
     found = [f"{way.mode}{'' if way.fits else '?'}" for way in group.ways if way.fits is not False]
@@ -187,10 +179,10 @@ def _crossing(now: CrossRack, best: CrossRack | None) -> Iterator[str]:
     if not now.records:
         return
     text = f"across racks: {now.records:,.0f} records/s"
-    text += f" ({size_text(now.bytes)}/s)" if now.bytes is not None else " (bytes not known)"
+    text += f" ({bytes_text(now.bytes)}/s)" if now.bytes is not None else " (bytes not known)"
     if best is not None and best.records is not None:
         text += f", at best {best.records:,.0f} records/s"
-        text += f" ({size_text(best.bytes)}/s)" if best.bytes is not None else ""
+        text += f" ({bytes_text(best.bytes)}/s)" if best.bytes is not None else ""
     yield text
 
 

@@ -13,7 +13,8 @@ from levelwind.daemon.assessment.assessment import assess
 from levelwind.daemon.assessment.observed_groups import EMPTY, Lack
 from levelwind.daemon.assessment.pages.html_page import html_page
 from levelwind.daemon.assessment.pages.text_page import print_assessment
-from levelwind.daemon.assessment.pages.wording import cells, drain_text, group_lines, size_text
+from levelwind.daemon.assessment.pages.wording import cells, drain_text, group_lines
+from levelwind.daemon.console import bytes_text
 from levelwind.daemon.control.settings import PlanSettings
 from levelwind_testing.groups.observations import (
     NAME,
@@ -171,7 +172,7 @@ def test_times_to_drain_in_words(seconds, text):
 
 
 def test_bytes_are_shown_in_their_largest_unit():
-    assert [size_text(size) for size in (999, 1e3, 2.5e6, 3e9)] == [
+    assert [bytes_text(size) for size in (999, 1e3, 2.5e6, 3e9)] == [
         "999 B",
         "1.0 kB",
         "2.5 MB",
