@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Uuid
 from confluent_kafka.admin import AdminClient
+from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential
 
 from levelwind.assignors.clients.idle_connections import with_idle_connections
 from levelwind.daemon.errors import ClusterUnavailableError, ConfigurationError
@@ -134,6 +135,19 @@ def _make(
 def kafka_error(exception: KafkaException) -> KafkaError:
     """Return the error that the client has wrapped in an exception."""
     return exception.args[0]
+
+
+def retrying(error: type[Exception], timeout: float) -> Retrying:
+    """Attempts, ever further apart, until one raises no `error` or `timeout` seconds have passed.
+
+    The last attempt's error is raised.
+    """
+    return Retrying(
+        retry=retry_if_exception_type(error),
+        stop=stop_after_delay(timeout),
+        wait=wait_exponential(multiplier=0.05, max=1),
+        reraise=True,
+    )
 
 
 def list_topics(client: AdminClient | Consumer, config: Mapping[str, Any], timeout: float) -> Any:

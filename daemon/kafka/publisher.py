@@ -13,7 +13,6 @@ import time
 from typing import TYPE_CHECKING, Any, Literal
 
 from confluent_kafka import KafkaError, KafkaException
-from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential
 
 from levelwind.daemon.errors import ClusterUnavailableError, FencedError, LevelwindError
 from levelwind.daemon.kafka import clients
@@ -217,14 +216,8 @@ class Publisher:
     def _call(self, what: str, call: Callable[[float], None], timeout: float | None = None) -> None:
         """Make one call of a transaction, and repeat it while it may succeed."""
         limit = self._timeout if timeout is None else timeout
-        retrying = Retrying(
-            retry=retry_if_exception_type(_RetryError),
-            stop=stop_after_delay(limit),
-            wait=wait_exponential(multiplier=0.05, max=1.0),
-            reraise=True,
-        )
         try:
-            for attempt in retrying:
+            for attempt in clients.retrying(_RetryError, limit):
                 with attempt:
                     self._producer.poll(0)  # hands the library's log lines to the logger
                     self._call_once(what, call, min(limit, CALL_SECONDS))

@@ -20,7 +20,6 @@ from confluent_kafka import (
     TopicPartition,
 )
 from confluent_kafka.admin import OffsetSpec
-from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential
 
 from levelwind.assignors.protocol.records import Rejection
 from levelwind.assignors.protocol.unread_lag import UnreadLag
@@ -168,13 +167,7 @@ def stable_ends(
     """
     client = clients.admin(client_config)
     names = tuple(names)
-    retrying = Retrying(
-        retry=retry_if_exception_type(_NoEndError),
-        stop=stop_after_delay(timeout),
-        wait=wait_exponential(multiplier=0.05, max=1),
-        reraise=True,
-    )
-    for attempt in retrying:
+    for attempt in clients.retrying(_NoEndError, timeout):
         with attempt:
             listed = clients.list_topics(client, client_config, timeout).topics
             if absent := [name for name in names if name not in listed]:

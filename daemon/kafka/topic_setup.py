@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
-from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential
 
 from levelwind.assignors.protocol.topics import OFFSETS_TOPIC, TOPIC_KINDS
 from levelwind.daemon.errors import ClusterUnavailableError
@@ -94,13 +93,8 @@ def partition_counts(
     Raises:
         ClusterUnavailableError: no answer in time.
     """
-    return _counts(
-        clients.list_topics(clients.admin(client_config), client_config, settings.timeout), topics
-    )
-
-
-def _counts(cluster: Any, topics: Topics) -> dict[str, int]:
-    listed = cluster.topics
+    client = clients.admin(client_config)
+    listed = clients.list_topics(client, client_config, settings.timeout).topics
     names = [topics.name(kind) for kind in TOPIC_KINDS if topics.name(kind) in listed]
     return {name: len(listed[name].partitions) for name in names}
 
@@ -126,7 +120,7 @@ def ensure_offsets_topic(
     required = {"group.id": group, "enable.auto.commit": False, "error_cb": errors.append}
     consumer = clients.consumer(client_config, required)
     try:
-        for attempt in _retrying(settings.timeout):
+        for attempt in clients.retrying(NotYetError, settings.timeout):
             with attempt:
                 _look_up(consumer, group, min(settings.timeout, 5.0), errors)
                 found = clients.list_topics(consumer, client_config, settings.timeout).topics.get(
@@ -146,15 +140,6 @@ class NotYetError(ClusterUnavailableError):
 
 class NotShownError(NotYetError):
     """The brokers show no such topic, though what they answered shows that it exists."""
-
-
-def _retrying(timeout: float) -> Retrying:
-    return Retrying(
-        retry=retry_if_exception_type(NotYetError),
-        stop=stop_after_delay(timeout),
-        wait=wait_exponential(multiplier=0.1, max=1),
-        reraise=True,
-    )
 
 
 def _look_up(consumer: Consumer, group: str, timeout: float, errors: Sequence[KafkaError]) -> None:
@@ -245,7 +230,7 @@ def _describe(
 
 def _await_leaders(client_config: Mapping[str, Any], names: Sequence[str], timeout: float) -> Any:
     """Wait until the broker that a client asks first knows the leaders; return what it says."""
-    for attempt in _retrying(timeout):
+    for attempt in clients.retrying(NotYetError, timeout):
         with attempt:
             # A client that has had an answer may ask any broker that it knows now.
             client = clients.admin(client_config)
