@@ -130,32 +130,11 @@ class PipelineMetrics:
             self._deaths.inc()
         if record.rebuilt and (before is None or not before.rebuilt):
             self._set_aside.inc()
-        self._count_totals(record, before)
         if record.caught_up is not None:
             self._caught_up.set(record.caught_up)
         if record.batch is None or (before is not None and before.batches == record.batches):
             return
-        self._batch.observe((record.batch_ms or 0) / 1000)
-        if record.behind is not None:
-            self._behind.set(record.behind)
-        if record.newest is not None and (before is None or before.newest != record.newest):
-            self._newest.set(record.newest / 1000)
-            self._delay.observe((record.delay_ms or 0) / 1000)
-        self._state_rows.set(record.state_rows or 0)
-        self._state_bytes.set(record.state_bytes or 0)
-
-    def _count_totals(self, record: PipelineRecord, before: PipelineRecord | None) -> None:
-        self._records.inc(max(record.rows - (before.rows if before else 0), 0))
-        for counter, now, then in (
-            (self._rejected, record.rejected, before.rejected if before else {}),
-            (self._skipped, record.skipped, before.skipped if before else {}),
-        ):
-            for label, count in now.items():
-                counter.labels(label).inc(max(count - then.get(label, 0), 0))
-        for phase, milliseconds in record.phases.items():
-            if phase != WHOLE_BATCH:
-                spent = milliseconds - (before.phases.get(phase, 0) if before else 0)
-                self._phase.labels(phase).inc(max(spent, 0) / 1000)
+        self._on_batch(_batch_between(record, before))
 
     def on_report_age(self, seconds: float, *, silent: bool) -> None:
         """Show the age of the last record; a pipeline that is silent does not count as running."""
@@ -177,3 +156,28 @@ class PipelineMetrics:
             buckets=BUCKETS_SECONDS,
             registry=self._registry,
         )
+
+
+def _batch_between(record: PipelineRecord, before: PipelineRecord | None) -> dict[str, Any]:
+    """What a pipeline did since a record of its start, in the fields of the event of a batch."""
+    rows, phases, rejected, skipped, newest = (
+        (0, {}, {}, {}, None)
+        if before is None
+        else (before.rows, before.phases, before.rejected, before.skipped, before.newest)
+    )
+    return {
+        "batch_ms": record.batch_ms or 0,
+        "durations": _growth(record.phases, phases),
+        "rows": max(record.rows - rows, 0),
+        "behind": record.behind,
+        "newest": None if record.newest == newest else record.newest,
+        "delay_ms": record.delay_ms or 0,
+        "state_rows": record.state_rows or 0,
+        "state_bytes": record.state_bytes or 0,
+        "rejected": _growth(record.rejected, rejected),
+        "skipped": _growth(record.skipped, skipped),
+    }
+
+
+def _growth(now: Mapping[str, int], before: Mapping[str, int]) -> dict[str, int]:
+    return {label: max(count - before.get(label, 0), 0) for label, count in now.items()}
