@@ -57,7 +57,7 @@ def _link_names() -> None:
 
 def installer() -> str:
     """Path of the pinned uv, which is fetched into the cache if it is missing."""
-    home = _cache() / f"uv-{sha256(INSTALLER.read_bytes()).hexdigest()[:12]}"
+    home = cache() / f"uv-{sha256(INSTALLER.read_bytes()).hexdigest()[:12]}"
     if not (home / "bin" / "uv").exists():
         _print_step("fetching the installer")
         if find_spec("ensurepip") is None or find_spec("venv") is None:
@@ -66,7 +66,7 @@ def installer() -> str:
                 " `ensurepip`.\n"
                 f"On Debian and Ubuntu: sudo apt-get install python3.{sys.version_info.minor}-venv"
             )
-        with tempfile.TemporaryDirectory(prefix=".uv-", dir=_cache()) as scratch:
+        with tempfile.TemporaryDirectory(prefix=".uv-", dir=cache()) as scratch:
             _run([sys.executable, "-m", "venv", f"{scratch}/venv"])
             pip = [
                 f"{scratch}/venv/bin/python",
@@ -135,8 +135,11 @@ def _alone() -> Iterator[None]:
         os.close(handle)
 
 
-def _cache() -> Path:
-    # The same as levelwind.deploy.cache, which cannot be imported yet.
+def cache() -> Path:
+    """Path of a user's download cache, for all checkouts and safe to delete at any time.
+
+    It is made when it is missing.
+    """
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     directory = Path(base) / "levelwind"
     directory.mkdir(parents=True, exist_ok=True)

@@ -13,7 +13,7 @@ from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 
-from levelwind.deploy.cache import cache
+from levelwind.deploy.bootstrap import cache
 
 QUIET = ("-Xshare:auto", "-Xlog:cds=off", "-Xlog:cds+dynamic=off", "-Xlog:class+path=off")
 """A mismatch costs time and nothing else, so the JVM does not print it."""

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from levelwind.deploy.cache import cache
+from levelwind.deploy.bootstrap import cache
 from levelwind.deploy.errors import SetupError
 
 HERE = Path(__file__).parent

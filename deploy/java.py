@@ -16,7 +16,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from levelwind.deploy.cache import cache
+from levelwind.deploy.bootstrap import cache
 from levelwind.deploy.errors import SetupError
 
 OLDEST = 17

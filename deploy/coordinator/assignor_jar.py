@@ -11,8 +11,8 @@ import zipfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from levelwind.deploy.bootstrap import cache
 from levelwind.deploy.broker_config import QUICK_COMPILER
-from levelwind.deploy.cache import cache
 from levelwind.deploy.errors import SetupError
 from levelwind.deploy.jars import classpath
 from levelwind.deploy.java import java

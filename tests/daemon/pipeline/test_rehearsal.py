@@ -7,7 +7,7 @@ import pytest
 
 from levelwind.daemon.pipeline import rehearsal
 from levelwind.daemon.pipeline.process import spark_archive
-from levelwind.deploy.cache import cache
+from levelwind.deploy.bootstrap import cache
 from levelwind.deploy.cluster import broker_archive
 from levelwind.deploy.jars import classpath
 from levelwind.deploy.java import java

@@ -14,8 +14,7 @@ import sys
 from hashlib import sha256
 from pathlib import Path
 
-from levelwind.deploy.bootstrap import installer
-from levelwind.deploy.cache import cache
+from levelwind.deploy.bootstrap import cache, installer
 
 TESTS = Path(__file__).parents[2]
 LOCK = TESTS / "deploy" / "tools" / "requirements.lock"

@@ -7,7 +7,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from levelwind.deploy.cache import cache
+from levelwind.deploy.bootstrap import cache
 from levelwind.deploy.java import own_package_lists
 
 PACKAGE = "prometheus"

@@ -20,7 +20,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from levelwind.deploy.cache import cache
+from levelwind.deploy.bootstrap import cache
 
 OVERRIDE = "LEVELWIND_CHROMIUM"
 COMMANDS = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from levelwind.deploy import guard
-from levelwind.deploy.cache import cache
+from levelwind.deploy.bootstrap import cache
 from levelwind_testing.processes.json_lines import follow_json_lines
 from levelwind_testing.source_tree import NAMES, ROOT
 
