@@ -12,11 +12,10 @@ from typing import Any
 
 from levelwind.assignors.problem.assignment import Assignment
 from levelwind.assignors.problem.group import Group
-from levelwind.assignors.problem.score import Score, score
+from levelwind.assignors.problem.score import FIGURES, Score, score
 from levelwind.assignors.problem.validity import violations
 from levelwind.assignors.registry import Strategy, strategy_named
 
-FIGURES = ("spread", "cross_rack", "moved", "skew", "drain_seconds", "wait_seconds", "utilisation")
 HEADINGS = {"cross_rack": "cross-rack", "drain_seconds": "drain s", "wait_seconds": "wait s"}
 
 
@@ -78,13 +77,18 @@ def _timed(strategy: Strategy, group: Group) -> tuple[int, Assignment]:
 
 def table(rows: Sequence[ComparisonRow]) -> str:
     """Format the rows in aligned columns, with a star at the best figure of each column."""
-    best = {figure: _best(rows, figure) for figure in FIGURES}
+    best = {figure: least(row.score.as_json()[figure] for row in rows) for figure in FIGURES}
     lines = [["strategy", *(HEADINGS.get(figure, figure) for figure in FIGURES), "µs"]]
     for row in rows:
         figures = row.score.as_json()
         cells = [_cell(figures[figure], best[figure]) for figure in FIGURES]
         name = row.strategy + (" (invalid)" if row.violations else "")
         lines.append([name, *cells, str(row.plan_micros)])
+    return aligned(lines)
+
+
+def aligned(lines: Sequence[Sequence[str]]) -> str:
+    """Lines of cells as text: the first column to the left, the others to the right."""
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return "\n".join(
         "  ".join(
@@ -92,15 +96,15 @@ def table(rows: Sequence[ComparisonRow]) -> str:
                 line[0].ljust(widths[0]),
                 *(cell.rjust(width) for cell, width in zip(line[1:], widths[1:], strict=True)),
             ]
-        )
+        ).rstrip()
         for line in lines
     )
 
 
-def _best(rows: Sequence[ComparisonRow], figure: str) -> float | None:
-    """Least value of a figure; None where all rows agree or no row has one."""
-    values = [value for row in rows if (value := row.score.as_json()[figure]) is not None]
-    return min(values) if values and min(values) < max(values) else None
+def least(values: Iterable[float | None]) -> float | None:
+    """Least value of a column; None where all of its values agree or there is none."""
+    known = [value for value in values if value is not None]
+    return min(known) if known and min(known) < max(known) else None
 
 
 def _cell(value: float | None, best: float | None) -> str:

@@ -15,7 +15,8 @@ from matplotlib import rc_context, rcParamsDefault
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from levelwind.assignors.comparison import FIGURES, HEADINGS
+from levelwind.assignors.comparison import HEADINGS
+from levelwind.assignors.problem.score import FIGURES
 from levelwind.daemon.errors import ConfigurationError
 
 if TYPE_CHECKING:

@@ -13,6 +13,9 @@ from levelwind.assignors.problem.columns import Bools, Ints, Longs
 from levelwind.assignors.problem.drain import DrainFigures, drain_figures
 from levelwind.assignors.problem.group import Group
 
+FIGURES = ("spread", "cross_rack", "moved", "skew", "drain_seconds", "wait_seconds", "utilisation")
+"""The figures of a score that are shown, in this order."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Score:
@@ -37,15 +40,7 @@ class Score:
 
     def as_json(self) -> dict[str, int | float | None]:
         """Figures by name."""
-        return {
-            "spread": self.spread,
-            "cross_rack": self.cross_rack,
-            "moved": self.moved,
-            "skew": self.skew,
-            "drain_seconds": self.drain_seconds,
-            "wait_seconds": self.wait_seconds,
-            "utilisation": self.utilisation,
-        }
+        return {figure: getattr(self, figure) for figure in FIGURES}
 
 
 def score(group: Group, assignment: Assignment) -> Score:

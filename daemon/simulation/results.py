@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from levelwind.assignors.comparison import aligned, least
 from levelwind.daemon.console import bytes_text
 
 if TYPE_CHECKING:
@@ -141,29 +142,15 @@ COLUMNS = (
 def table(rows: Sequence[StrategyFigures]) -> str:
     """Figures in aligned columns; the least value of a column is starred if the values differ."""
     values = [_values(row) for row in rows]
-    best = [
-        min(present)
-        if len(present := {value for value in column if value is not None}) > 1
-        else None
-        for column in zip(*values, strict=True)
-    ]
+    best = [least(column) for column in zip(*values, strict=True)]
     lines = [["strategy", *(f"{name} " for name in COLUMNS)]]
     for row, figures_of in zip(rows, values, strict=True):
         cells = [
-            text + ("*" if value is not None and value == least else " ")
-            for text, value, least in zip(_cells(row), figures_of, best, strict=True)
+            text + ("*" if value is not None and value == lowest else " ")
+            for text, value, lowest in zip(_cells(row), figures_of, best, strict=True)
         ]
         lines.append([row.strategy, *cells])
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    return "\n".join(
-        "  ".join(
-            [
-                line[0].ljust(widths[0]),
-                *(cell.rjust(width) for cell, width in zip(line[1:], widths[1:], strict=True)),
-            ]
-        ).rstrip()
-        for line in lines
-    )
+    return aligned(lines)
 
 
 def _values(row: StrategyFigures) -> list[float | None]:
