@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from levelwind.assignors.kafka_streams import StreamsProcess, StreamsSettings, assign
-from levelwind.assignors.kafka_streams.evaluation import plan_violations
 from levelwind_testing.groups.applications import apply_plan, process, processes_by_task, tasks_of
+from levelwind_testing.groups.plan_violations import plan_violations
 
 FAR_BEHIND_RECORDS = 500_000
 TASKS = tasks_of(2, 6)  # twelve stateful tasks

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from levelwind.assignors.kafka_streams import StreamsSettings, assign
 from levelwind.assignors.kafka_streams.application import Application
 from levelwind.assignors.kafka_streams.assign import assign_stateful
-from levelwind.assignors.kafka_streams.evaluation import plan_violations
 from levelwind_testing.drawn_seeds import drawn_seed
 from levelwind_testing.examples import examples
 from levelwind_testing.groups.applications import (
@@ -23,6 +22,7 @@ from levelwind_testing.groups.applications import (
     shuffled,
     tasks_of,
 )
+from levelwind_testing.groups.plan_violations import plan_violations
 
 MANY = 40
 ROUNDS = 60

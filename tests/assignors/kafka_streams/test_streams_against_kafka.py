@@ -17,10 +17,10 @@ from levelwind.assignors.kafka_streams import (
     Task,
     assign,
 )
-from levelwind.assignors.kafka_streams.evaluation import plan_violations
 from levelwind.assignors.kafka_streams.quotas import task_quotas
 from levelwind_testing.drawn_seeds import drawn_seed
 from levelwind_testing.groups.applications import apply_plan
+from levelwind_testing.groups.plan_violations import plan_violations
 from levelwind_testing.kafka.streams_oracle import StreamsCoordinator
 
 pytestmark = pytest.mark.integration
