@@ -154,7 +154,6 @@ def _reasons(model: Model, partition: int, owner: int) -> Iterable[str]:
     if owner < 0:
         yield "no member reads it"
         return
-    partition_index, owner_index = np.array([partition]), np.array([owner])
     candidates = np.flatnonzero(model.eligible[model.reader_set[partition]][model.member_class])
     if len(candidates) == 1:
         yield "no other member may own it"
@@ -169,7 +168,7 @@ def _reasons(model: Model, partition: int, owner: int) -> Iterable[str]:
         yield (
             "no replica is in the member's rack" if remote else "a replica is in the member's rack"
         )
-    elif not bool(model.cross_rack_cost(partition_index, owner_index)[0]):
+    elif not model.cross_rack_cost(partition, owner):
         yield "the racks of the replicas or of the member are unknown"
 
 
@@ -223,11 +222,11 @@ def _cost_changes(
     )
     peak = np.maximum(peak, float(rest.max()))
     uneven = _uneven_change(working, owner, taker)
-    cross_rack_change = _cross_rack_change(model, np.array([partition]), owner, taker) + np.where(
-        alone, 0, _cross_rack_change(model, exchanges, taker, owner)
+    cross_rack_change = model.cross_rack_change(partition, owner, taker) + np.where(
+        alone, 0, model.cross_rack_change(exchanges, taker, owner)
     )
-    moves = _moves_change(model, np.array([partition]), owner, taker) + np.where(
-        alone, 0, _moves_change(model, exchanges, taker, owner)
+    moves = working.moves_change(partition, owner, taker) + np.where(
+        alone, 0, working.moves_change(exchanges, taker, owner)
     )
     return [
         (uneven if is_alone else 0, max(new_peak - peak_before, 0.0), cross, wait, moved)
@@ -272,18 +271,6 @@ def _uneven_change(working: WorkingPlan, owner: int, taker: int) -> int:
         was = not least <= count[member] <= most
         off += (not least <= count[member] + change <= most) - was
     return off
-
-
-def _cross_rack_change(model: Model, partitions: Longs, before: int, after: int) -> Longs:
-    """By partition: change of the cross-rack cost if it changes its owner."""
-    cost_before = model.cross_rack_cost(partitions, np.array([before]))
-    return np.asarray(model.cross_rack_cost(partitions, np.array([after])) - cost_before)
-
-
-def _moves_change(model: Model, partitions: Longs, before: int, after: int) -> Longs:
-    """By partition: change of the number of moves if it changes its owner."""
-    held = model.current_owner[partitions]
-    return np.asarray((held == before).astype(np.int64) - (held == after))
 
 
 def _alternative(working: WorkingPlan, cost: CostChange, taker: int, exchange: int) -> Alternative:

@@ -12,6 +12,7 @@ that is computed from the other columns does; `for_repair` alone makes count lim
 
 import math
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import numpy as np
 
@@ -24,6 +25,8 @@ from levelwind.assignors.problem.drain import horizon_seconds
 from levelwind.assignors.problem.group import Group
 from levelwind.assignors.problem.locality import rack_sets
 
+Indices: TypeAlias = Longs | Ints | int
+"""Partitions or members, or one of them."""
 MAX_CAPACITIES = 8
 """Distinct capacities up to which capacity tells member classes apart."""
 CAPACITY_STEP = 1.25
@@ -152,16 +155,25 @@ class Model:
         share = np.minimum(self.member_count(planned), self.limits.even_min)
         return replace(self, min_count=np.maximum(self.min_count, share))
 
-    def may_own(self, partitions: Longs | Ints, members: Longs | Ints) -> Bools:
+    def may_own(self, partitions: Indices, members: Indices) -> Bools:
         """Return whether each member may own its partition; the arguments broadcast."""
-        return self.allowed[self.reader_set[partitions], self.member_class[members]]
+        return np.asarray(self.allowed[self.reader_set[partitions], self.member_class[members]])
 
-    def cross_rack_cost(self, partitions: Longs | Ints, members: Longs | Ints) -> Longs:
+    def takers(self, partition: int) -> Longs:
+        """Members that may own a partition, ascending."""
+        return np.flatnonzero(self.allowed[self.reader_set[partition]][self.member_class])
+
+    def cross_rack_cost(self, partitions: Indices, members: Indices) -> Longs:
         """Return the cross-rack cost of each partition and member; the arguments broadcast."""
         remote = self.rack_remote[
             self.rack_set[partitions], self.class_rack[self.member_class[members]]
         ]
         return np.where(remote, self.weight[partitions], 0)
+
+    def cross_rack_change(self, partitions: Indices, before: Indices, after: Indices) -> Longs:
+        """Change of the cross-rack cost of each partition that goes to another member."""
+        cost_before = self.cross_rack_cost(partitions, before)
+        return np.asarray(self.cross_rack_cost(partitions, after) - cost_before)
 
     def member_count(self, owner: Ints) -> Longs:
         """Partitions of each member under a plan (M)."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from levelwind.assignors.optimal.model.model import Model
+from levelwind.assignors.optimal.model.model import Indices, Model
 from levelwind.assignors.problem.columns import Floats, Ints, Longs
 
 
@@ -84,6 +84,11 @@ class WorkingPlan:
         rack = model.class_rack[model.member_class[member]]
         remote = model.rack_remote[model.rack_set[partition], rack]
         return int(model.weight[partition]) if remote else 0
+
+    def moves_change(self, partitions: Indices, before: Indices, after: Indices) -> Longs:
+        """Change of the moves by each partition that goes to another member."""
+        preferred_owner: Ints = np.asarray(self.preferred_owner[partitions])
+        return np.asarray((preferred_owner == before).astype(np.int64) - (preferred_owner == after))
 
     def drain_time(self) -> Floats:
         """Time to drain of each member (M): its load over its capacity."""

@@ -47,9 +47,7 @@ def relieve_by_chain(
     heavy = heavy[model.load[heavy] > 0]
     lightest = _lightest_partitions(working)
     for partition in heavy.tolist():
-        takers = np.flatnonzero(
-            model.may_own(np.array([partition]), np.arange(len(model.member_class)))
-        )
+        takers = model.takers(partition)
         drain_after = (working.member_load[takers] + model.load[partition]) / model.capacity[takers]
         takers = takers[(takers != giver) & (drain_after < drain_time[giver])]
         for taker in takers[np.argsort(drain_time[takers], kind="stable")].tolist():
@@ -101,9 +99,7 @@ def _find_chain(
         partitions = partitions[(partitions >= 0) & (partitions != partition)]
         partitions = partitions[np.argsort(model.load[partitions], kind="stable")]
         for passed_on in partitions.tolist():
-            for next_member in np.flatnonzero(
-                model.allowed[model.reader_set[passed_on]][model.member_class]
-            ).tolist():
+            for next_member in model.takers(passed_on).tolist():
                 if next_member not in reached_from:
                     reached_from[next_member] = (member, passed_on)
                     queue.append(next_member)
@@ -138,11 +134,7 @@ def _apply_if_better(
     np.add.at(load, members, model.load[partitions])
     if float((load / model.capacity)[members].max()) >= peak * (1 - 1e-12):
         return False
-    cross_rack_change = int(
-        (
-            model.cross_rack_cost(partitions, members) - model.cross_rack_cost(partitions, before)
-        ).sum()
-    )
+    cross_rack_change = int(model.cross_rack_change(partitions, before, members).sum())
     if max_cross_rack_cost is not None and cross_rack_change > max(
         max_cross_rack_cost - working.total_cross_rack_cost, 0
     ):

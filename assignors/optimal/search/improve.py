@@ -123,14 +123,11 @@ class _ImprovementSearch:
         """A partition and its possible better owners; None if there are none."""
         model = self.working.model
         giver = int(self.working.owner[partition])
-        partition_index = np.array([partition])
-        takers = np.flatnonzero(model.allowed[model.reader_set[partition]][model.member_class])
+        takers = model.takers(partition)
         takers = takers[takers != giver]
         if self.aim == "moves":
             takers = takers[takers == self.working.preferred_owner[partition]]
-        cross_rack_change = model.cross_rack_cost(partition_index, takers) - model.cross_rack_cost(
-            partition_index, np.array([giver])
-        )
+        cross_rack_change = model.cross_rack_change(partition, giver, takers)
         if self.aim == "cross_rack":
             takers, cross_rack_change = (
                 takers[cross_rack_change < 0],
@@ -138,15 +135,8 @@ class _ImprovementSearch:
             )
         if not len(takers):
             return None
-        moves_change = self._away(partition_index, takers) - self._away(
-            partition_index, np.array([giver])
-        )
+        moves_change = self.working.moves_change(partition, giver, takers)
         return _Candidate(partition, giver, takers, cross_rack_change, moves_change)
-
-    def _away(self, partitions: Longs, members: Longs | Ints) -> Longs:
-        """By pair: 1 if the partition has another preferred owner than the member, else 0."""
-        preferred_owner = self.working.preferred_owner[partitions]
-        return np.asarray((preferred_owner >= 0) & (preferred_owner != members), dtype=np.int64)
 
     def _acceptable(self, cross_rack_change: Longs, moves_change: Longs) -> Bools:
         """Whether a change lowers the objective and stays within the cross-rack limit."""
@@ -190,7 +180,7 @@ class _ImprovementSearch:
 
     def _find_exchange(self, candidate: _Candidate) -> tuple[int, int | None] | None:
         """The best taker of the partition, and the partition that comes back."""
-        working, model, giver = self.working, self.working.model, np.array([candidate.giver])
+        working, model, giver = self.working, self.working.model, candidate.giver
         taker_index = np.full(len(model.member_class) + 1, -1, dtype=np.int64)  # the last: no owner
         taker_index[candidate.takers] = np.arange(len(candidate.takers))
         if len(candidate.takers) == 1:
@@ -201,23 +191,14 @@ class _ImprovementSearch:
         taker = working.owner[returns]
         taker_position = taker_index[taker]
         gain = model.load[candidate.partition] - model.load[returns]
-        cross_rack_change = (
-            candidate.cross_rack_change[taker_position]
-            + model.cross_rack_cost(returns, giver)
-            - model.cross_rack_cost(returns, taker)
-        )
-        moves_change = (
-            candidate.moves_change[taker_position]
-            + self._away(returns, giver)
-            - self._away(returns, taker)
-        )
+        cross_rack_change = candidate.cross_rack_change[taker_position]
+        cross_rack_change += model.cross_rack_change(returns, taker, giver)
+        moves_change = candidate.moves_change[taker_position]
+        moves_change += working.moves_change(returns, taker, giver)
         acceptable = self._acceptable(cross_rack_change, moves_change)
-        acceptable &= (working.member_load[candidate.giver] - gain) / model.capacity[
-            candidate.giver
-        ] <= self.limit[candidate.giver]
-        acceptable &= (working.member_load[taker] + gain) / model.capacity[taker] <= self.limit[
-            taker
-        ]
+        for member, load in ((giver, -gain), (taker, gain)):
+            drain_after = (working.member_load[member] + load) / model.capacity[member]
+            acceptable &= drain_after <= self.limit[member]
         options = np.flatnonzero(acceptable)
         if not len(options):
             return None

@@ -98,12 +98,10 @@ def _relay_chain(
 def _suitable_takers(working: WorkingPlan, partition: int) -> Bools:
     """M: whether the member may own the partition at no higher cross-rack cost."""
     model = working.model
-    partition_index, members = np.array([partition]), np.arange(len(model.member_class))
-    cost_now = model.cross_rack_cost(partition_index, working.owner[partition_index])
-    suitable = model.may_own(partition_index, members) & (
-        model.cross_rack_cost(partition_index, members) <= cost_now
-    )
-    suitable[working.owner[partition]] = False
+    owner, members = int(working.owner[partition]), np.arange(len(model.member_class))
+    suitable = model.may_own(partition, members)
+    suitable &= model.cross_rack_change(partition, owner, members) <= 0
+    suitable[owner] = False
     return suitable
 
 

@@ -151,7 +151,7 @@ def _evaluate_steps(
 
     None if no step lowers the longer time to drain of the two.
     """
-    model, giver_index = working.model, np.array([giver])
+    model = working.model
     returning, taker = _return_options(working, giver, takers)
     if not len(returning):
         return None
@@ -170,13 +170,9 @@ def _evaluate_steps(
     cost = model.rack_remote[model.rack_set[leaving]] * model.weight[given]
     cross_rack_change = (
         cost[:, model.class_rack[model.member_class[taker]]]
-        - cost[:, model.class_rack[model.member_class[giver_index]]]
+        - cost[:, model.class_rack[model.member_class[[giver]]]]
     )
-    cross_rack_change += np.where(
-        returning < 0,
-        0,
-        model.cross_rack_cost(returned, giver_index) - model.cross_rack_cost(returned, taker),
-    )
+    cross_rack_change += np.where(returning < 0, 0, model.cross_rack_change(returned, taker, giver))
     if max_cross_rack_cost is not None:
         acceptable &= cross_rack_change <= max(
             max_cross_rack_cost - working.total_cross_rack_cost, 0
@@ -185,9 +181,9 @@ def _evaluate_steps(
         return None
     lowest = np.where(acceptable, np.maximum(peak, limit), np.inf)
     row, column = np.nonzero(lowest == lowest.min())
-    moves = _move_change(working, leaving[row], giver, taker[column])
+    moves = working.moves_change(leaving[row], giver, taker[column])
     moves += np.where(
-        returning[column] < 0, 0, _move_change(working, returned[column], taker[column], giver)
+        returning[column] < 0, 0, working.moves_change(returned[column], taker[column], giver)
     )
     best = np.lexsort((column, row, peak[row, column], cross_rack_change[row, column], moves))[0]
     cell = int(row[best]), int(column[best])
@@ -210,7 +206,7 @@ def _return_options(working: WorkingPlan, giver: int, takers: Longs) -> tuple[Lo
     samples = [_sample(model, working.partitions_of(taker)) for taker in takers.tolist()]
     returning = np.concatenate(samples)
     taker = np.repeat(takers, [len(sample) for sample in samples])
-    allowed = model.may_own(returning, np.array([giver]))
+    allowed = model.may_own(returning, giver)
     with_room = takers[working.member_count[takers] < model.max_count[takers]]
     if working.member_count[giver] <= model.min_count[giver]:
         with_room = with_room[:0]
@@ -233,11 +229,3 @@ def _sample(model: Model, partitions: Longs) -> Longs:
         np.int64
     )
     return np.sort(np.concatenate([light, np.unique(between[sampled]), heavy]))
-
-
-def _move_change(
-    working: WorkingPlan, partitions: Longs, before: Longs | int, after: Longs | int
-) -> Longs:
-    """By partition: change of the number of moves if it goes from one member to another."""
-    preferred_owner = working.preferred_owner[partitions]
-    return np.asarray((preferred_owner == before).astype(np.int64) - (preferred_owner == after))

@@ -133,16 +133,15 @@ class _Spreading:
     def _is_as_good(self, partition: int, others: Longs) -> Bools:
         """By other partition: whether the exchange for it costs nothing."""
         model, plan = self.model, self.plan
-        owner, taker = np.full(1, plan.owner[partition]), plan.owner[others]
-        own = np.full(1, partition)
-        moves = _moved(model, own, taker).astype(np.int64) + _moved(model, others, owner)
-        moves -= _moved(model, own, owner).astype(np.int64) + _moved(model, others, taker)
-        cross_rack = model.cross_rack_cost(own, taker) - model.cross_rack_cost(own, owner)
-        cross_rack += model.cross_rack_cost(others, owner) - model.cross_rack_cost(others, taker)
+        owner, taker = int(plan.owner[partition]), plan.owner[others]
+        moves = plan.moves_change(partition, owner, taker)
+        moves += plan.moves_change(others, taker, owner)
+        cross_rack = model.cross_rack_change(partition, owner, taker)
+        cross_rack += model.cross_rack_change(others, taker, owner)
         gain = model.load[others] - model.load[partition]
         load, room = plan.member_load, self.limit * model.capacity
         return np.asarray(
-            model.may_own(own, taker)
+            model.may_own(partition, taker)
             & model.may_own(others, owner)
             & (moves <= 0)
             & (cross_rack <= 0)
@@ -158,9 +157,3 @@ class _Spreading:
             self.number[topic, giver] -= 1
             self.number[topic, receiver] += 1
             self.free[moving] = self.model.current_owner[moving] != receiver
-
-
-def _moved(model: Model, partitions: Longs, members: Longs | Ints) -> Bools:
-    """By pair: whether the partition leaves its current owner with the member."""
-    held = model.current_owner[partitions]
-    return np.asarray((held >= 0) & (held != members))
