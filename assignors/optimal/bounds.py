@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from levelwind.assignors.optimal.model.model import Model, sum_by_index
-from levelwind.assignors.problem.columns import Floats, Longs
+from levelwind.assignors.problem.columns import Floats
 from levelwind.assignors.problem.drain import best_wait
 from levelwind.assignors.solver import Arcs, concat_arcs, max_flow
 
@@ -140,8 +140,7 @@ def _heaviest_together(model: Model) -> list[Bound]:
     The load of that member is at least the sum of the k + 1 lightest of them.
     """
     found = []
-    component_of = model.components.of_reader_set[model.reader_set]
-    component_of[~model.assignable] = -1
+    component_of = model.partition_component
     for number in range(len(model.components.quota)):
         members = np.flatnonzero(model.component == number)
         parts = np.flatnonzero(component_of == number)
@@ -166,8 +165,7 @@ def _slowest_members(model: Model) -> list[Bound]:
     They have at least as much load as the component's lightest partitions.
     """
     found = []
-    component_of = model.components.of_reader_set[model.reader_set]
-    component_of[~model.assignable] = -1
+    component_of = model.partition_component
     for number in range(len(model.components.quota)):
         members = np.flatnonzero(model.component == number)
         light = np.concatenate([[0.0], np.cumsum(np.sort(model.load[component_of == number]))])
@@ -189,20 +187,8 @@ def max_kept_partitions(model: Model) -> int:
     components = len(model.components.quota)
     wanted = np.bincount(component[inside], weights=extra[inside], minlength=components)
     return int(
-        np.minimum(own, model.min_count).sum() + np.minimum(wanted, extra_partitions(model)).sum()
+        np.minimum(own, model.min_count).sum() + np.minimum(wanted, model.extra_partitions).sum()
     )
-
-
-def extra_partitions(model: Model) -> Longs:
-    """Partitions of each component (B) that remain once every member has its minimum count."""
-    components, inside = len(model.components.quota), model.component >= 0
-    total = np.bincount(
-        model.components.of_reader_set[model.reader_set[model.assignable]], minlength=components
-    )
-    guaranteed = np.bincount(
-        model.component[inside], weights=model.min_count[inside], minlength=components
-    )
-    return total - guaranteed.astype(np.int64)
 
 
 def count_moves_bound(model: Model) -> int:

@@ -114,6 +114,21 @@ class Model:
         """M: the component of each member; -1 if it is in none."""
         return self.components.of_eligibility[self.eligibility[self.member_class]]
 
+    @property
+    def partition_component(self) -> Longs:
+        """P: component of the partition; -1 without a possible owner."""
+        return np.where(self.assignable, self.components.of_reader_set[self.reader_set], -1)
+
+    @property
+    def extra_partitions(self) -> Longs:
+        """B: partitions that remain once every member has its minimum count."""
+        components, inside = len(self.components.quota), self.component >= 0
+        total = np.bincount(self.partition_component[self.assignable], minlength=components)
+        guaranteed = np.bincount(
+            self.component[inside], weights=self.min_count[inside], minlength=components
+        )
+        return total - guaranteed.astype(np.int64)
+
     def with_slack(self, slack: int) -> "Model":
         """The same problem with the count limits of a slack."""
         min_count, max_count = self.limits.of_slack(slack)

@@ -244,12 +244,6 @@ def _count_arcs(model: Model, first: int) -> tuple[Arcs, Longs]:
     ).astype(np.int64)
     component = model.components.of_eligibility[model.eligibility]
     inside = component >= 0
-    total = np.bincount(
-        model.components.of_reader_set[model.reader_set[model.assignable]], minlength=components
-    )
-    pool = total - np.bincount(
-        component[inside], weights=min_count[inside], minlength=components
-    ).astype(np.int64)
     node = first + np.arange(member_classes)
     extra, sink = (
         first + member_classes + np.arange(components),
@@ -258,8 +252,8 @@ def _count_arcs(model: Model, first: int) -> tuple[Arcs, Longs]:
     arcs = concat_arcs(
         Arcs(node, np.full(member_classes, sink), min_count),
         Arcs(node[inside], extra[component[inside]], (max_count - min_count)[inside]),
-        Arcs(extra, np.full(components, sink), pool),
+        Arcs(extra, np.full(components, sink), model.extra_partitions),
     )
     demand = np.zeros(member_classes + components + 1, dtype=np.int64)
-    demand[-1] = int(total.sum())
+    demand[-1] = np.count_nonzero(model.assignable)
     return arcs, demand

@@ -116,9 +116,7 @@ def exact_problem(model: Model) -> ExactProblem | None:
 
 def _subproblem(model: Model, number: int) -> _Subproblem | None:
     """The subproblem of one component; None if it is too large."""
-    assignable = np.flatnonzero(model.assignable)
-    component = model.components.of_reader_set[model.reader_set[assignable]]
-    partitions = assignable[component == number]
+    partitions = np.flatnonzero(model.partition_component == number)
     if len(partitions) > MAX_PARTITIONS:
         return None
     members = np.flatnonzero(model.component == number)
