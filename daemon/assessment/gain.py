@@ -24,6 +24,7 @@ from levelwind.assignors.problem.drain import (
 from levelwind.assignors.problem.group import Group
 from levelwind.assignors.problem.inputs import Member, Topic
 from levelwind.assignors.problem.score import load_figures, score
+from levelwind.assignors.protocol.partition_ranges import owners as owners_of
 from levelwind.assignors.registry import certified_strategy
 from levelwind.assignors.solver import SolverMissingError
 from levelwind.daemon.assessment.following import NOT_STREAMS
@@ -297,14 +298,7 @@ class _Problem:
         return float(needed.max(initial=0.0))
 
     def _cross_rack(self, owner: Ints) -> CrossRack:
-        group = self.group
-        owners = {
-            (group.topics[topic], index - int(group.topic_start[topic])): group.members[member]
-            for index, (topic, member) in enumerate(
-                zip(group.partition_topic.tolist(), owner.tolist(), strict=True)
-            )
-            if member >= 0
-        }
+        owners = owners_of(Assignment(owner).to_names(self.group))
         reads = list(rack_reads(owners, self._racks, self._layout.topics, self._layout.brokers))
         if not reads:
             return CrossRack()

@@ -20,6 +20,7 @@ from levelwind.assignors.problem.group import Group
 from levelwind.assignors.problem.inputs import Member, Topic
 from levelwind.assignors.problem.score import score
 from levelwind.assignors.problem.validity import violations
+from levelwind.assignors.protocol.partition_ranges import by_topic
 from levelwind.daemon.control.gain.waiting import waiting_figures
 from levelwind.daemon.control.policy import Proposal
 from levelwind.daemon.control.settings import Cause
@@ -309,7 +310,7 @@ class StrategyRun:
         known = self._known_speeds(lag, rates)
         return Group.build(
             topics,
-            [self._member(member, self._owned(member), known) for member in members.tolist()],
+            [self._member(member, known) for member in members.tolist()],
         ), members
 
     def _known_speeds(self, lag: Longs, rates: Floats) -> Floats:
@@ -325,7 +326,7 @@ class StrategyRun:
         )
         return np.full(count, np.nan) if known.assumed else known.records_per_second
 
-    def _member(self, number: int, owned: dict[str, list[int]], known: Floats) -> Member:
+    def _member(self, number: int, known: Floats) -> Member:
         consumer = self._fleet.consumers[number]
         return Member(
             id=consumer.id,
@@ -334,19 +335,5 @@ class StrategyRun:
             capacity=consumer.capacity,
             speed=None if np.isnan(known[number]) else float(known[number]),
             priority=consumer.priority,
-            owned=owned,
+            owned=by_topic(self._fleet.names(np.flatnonzero(self.owner == number))),
         )
-
-    def _owned(self, member: int) -> dict[str, list[int]]:
-        owned: dict[str, list[int]] = {}
-        fleet = self._fleet
-        partitions = np.flatnonzero(self.owner == member)
-        for topic, partition in zip(
-            (np.searchsorted(fleet.topic_start, partitions, side="right") - 1).tolist(),
-            partitions.tolist(),
-            strict=True,
-        ):
-            owned.setdefault(fleet.topics[topic], []).append(
-                partition - int(fleet.topic_start[topic])
-            )
-        return owned
