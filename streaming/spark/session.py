@@ -163,6 +163,9 @@ def common_options() -> dict[str, str]:
         # The buffer of a broadcast, of which a batch has eight of some kilobytes each; 4 MiB by
         # default, that Java fills with zeros and collects again: a tenth of what a batch allocates.
         "spark.broadcast.blockSize": "64k",
+        # Spark optimizes the same plan with each batch until a round changes nothing. The first one
+        # finds all there is to find: a test holds it.
+        "spark.sql.optimizer.maxIterations": "1",
         "spark.sql.streaming.minBatchesToRetain": "10",
         "spark.sql.streaming.numRecentProgressUpdates": "10",
     }

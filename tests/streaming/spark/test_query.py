@@ -115,6 +115,27 @@ def test_the_lag_of_a_real_consumer_is_its_true_lag(
     consumer.close()
 
 
+def test_a_plan_that_was_optimized_once_is_not_improved_by_more_rounds(
+    spark: SparkSession, lw: Installation, running: RunningQuery, fresh: Callable[[str], str]
+) -> None:
+    topic, group = fresh("work"), fresh("readers")
+    lw.create(topic)
+    lw.fill(topic, [9])
+    lw.observe(topic)
+    lw.commit(group, topic, {0: 1})
+    lw.sample(topic)
+    wait_until("lag", lambda: lw.lag_of(group, topic))
+    rounds = "spark.sql.optimizer.maxIterations"
+    assert spark.conf.get(rounds) == "1"
+    plan = running.execution.optimizedPlan()
+    try:
+        spark.conf.set(rounds, "100")
+        optimizer = spark._jsparkSession.sessionState().optimizer()
+        assert optimizer.execute(plan).fastEquals(plan)
+    finally:
+        spark.conf.set(rounds, "1")
+
+
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="needs Linux's /proc")
 def test_workers_that_have_kept_states_have_not_imported_pandas(
     spark: SparkSession, lw: Installation, running: RunningQuery, fresh: Callable[[str], str]
