@@ -375,6 +375,9 @@ def start(
     )
     log = _offsets_log(spark, files, prepared, settings.driver_port)
     rows = by_topic(rows, lag_rule, log, buckets)
+    if parallelism == 1:
+        # Spark does not see that all rows are in one partition, and would shuffle them into one.
+        rows = rows.coalesce(1)
     records = by_group(rows, settings.skew, topics, outputs)
     query: StreamingQuery = (
         records.writeStream.format("kafka")

@@ -130,8 +130,11 @@ def test_much_committed_is_the_work_of_two_tasks_and_a_state_keeps_its_number(
     lw.observe(topic)
     commits = itertools.count(1)
 
-    def parallelism(directory: str, busy: float) -> int | None:
-        """The tasks of a query whose lag is right, where so many commits a second are much."""
+    def parallelism(directory: str, busy: float) -> tuple[int | None, bool]:
+        """The tasks of a query whose lag is right, where so many commits a second are much.
+
+        With them, whether its batches shuffle rows.
+        """
         monkeypatch.setattr(pipeline, "BUSY", busy)
         files = LocalFiles(tmp_path / directory)
         settings = PipelineSettings(
@@ -145,15 +148,16 @@ def test_much_committed_is_the_work_of_two_tasks_and_a_state_keeps_its_number(
         lw.commit(group, topic, {0: committed})
         lw.sample(topic)
         wait_until("lag", lambda: lw.lag_of(group, topic).get("committed") == [committed])
+        shuffles = "Exchange" in running.executed_plan
         running.query.stop()
         assert running.set_aside == []
-        return checkpoint.parallelism(files)
+        return checkpoint.parallelism(files), shuffles
 
     # A broker of tests has some commits a minute.
-    assert parallelism("quiet", busy=500) == 1
-    assert parallelism("quiet", busy=0.01) == 1
-    assert parallelism("much", busy=0.01) == 2
-    assert parallelism("much", busy=500) == 2
+    assert parallelism("quiet", busy=500) == (1, False)
+    assert parallelism("quiet", busy=0.01) == (1, False)
+    assert parallelism("much", busy=0.01) == (2, True)
+    assert parallelism("much", busy=500) == (2, True)
 
 
 def test_garbage_in_the_offsets_topic_is_kept_and_counted_and_a_restart_reads_no_more(
