@@ -61,11 +61,6 @@ def numbers(column: Int64) -> pa.StringArray:
     return pc.cast(pa.array(column), pa.string())
 
 
-def column(numbers: Int64) -> str:
-    """A JSON list of numbers."""
-    return text(numbers.tolist())
-
-
 def integers(matrix: Int64) -> list[str]:
     """A JSON list for each row."""
     return _lists(integer_rows(matrix), matrix.shape[0])

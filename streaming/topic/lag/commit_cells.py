@@ -86,9 +86,7 @@ class RequestRows:
 
     def by_partition(self, column: Callable[[TopicState], Int64]) -> Int64:
         """A column of each topic that is indexed by partition, as a matrix that fits the rows."""
-        matrix: Int64 = self.by_row(
-            np.stack([column(request.state) for request in self.requests], axis=0)
-        )
+        matrix: Int64 = self.by_row(stacked([column(request.state) for request in self.requests]))
         return matrix
 
     def numbers(self, value: Callable[[TopicState], int]) -> Int64:
@@ -166,3 +164,11 @@ class CommitCells:
 def joined(columns: Sequence[Int64]) -> Int64:
     """Columns as one; at least one."""
     return columns[0] if len(columns) == 1 else np.concatenate(columns)
+
+
+def stacked(columns: Sequence[Int64]) -> Int64:
+    """Columns of the same length as the rows of a matrix; at least one.
+
+    Of many short ones NumPy's own `stack` makes views first, for 1 us each.
+    """
+    return joined(columns).reshape(len(columns), columns[0].size)

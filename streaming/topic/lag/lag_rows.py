@@ -14,18 +14,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from levelwind.assignors.protocol.records import LagRecord
 from levelwind.streaming.messages import lag_json
 from levelwind.streaming.messages.buckets import GROUP_KEY_PREFIX, bucket_keys, group_buckets
 from levelwind.streaming.messages.lag_columns import LagRows, LagSamples, scaled_rate
-from levelwind.streaming.messages.lag_json import SharedFields
 from levelwind.streaming.messages.own_fields import joined, own_columns
 from levelwind.streaming.messages.rows import Kind, Row
 from levelwind.streaming.rules.event_time import UNKNOWN
 from levelwind.streaming.topic.lag.commit_cells import CommitCells
 from levelwind.streaming.topic.lag.commit_steps import commit_steps, waiting
+from levelwind.streaming.topic.lag.shared_fields import shared_fields
 from levelwind.streaming.topic.lag.topic_lags import ArrivalRates, Lags
-from levelwind.streaming.topic.state import sampled_end
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -163,12 +161,9 @@ def _lag_rows(
     velocity = lags.velocity(lags.cells if same else CommitCells.of(lags.rows, tables), sampled)
     own = _own_columns(lags, velocity, rule)
     committed_at = lags.committed_at.max(axis=1, initial=UNKNOWN)
-    rates = lag_json.decimals(lags.rate)
-    shared = [
-        _shared_fields(request.lag.state, request.sampled, rule, rate)
-        for request, rate in zip(published, rates, strict=True)
-    ]
-    at = np.array([request.lag.state.at for request in published], np.int64)
+    states = [request.lag.state for request in published]
+    shared = shared_fields(states, [state.racks for state in sampled], lags.rate, rule)
+    at = np.array([state.at for state in states], np.int64)
     for of_bucket in split:
         rows, requests = of_bucket.rows, of_bucket.requests
         payload = LagRows(
@@ -226,30 +221,6 @@ def _distinct(names: list[_Name], none: _Name) -> tuple[list[_Name], Int64]:
     """The names among some, and the index of each in these; -1: it is none."""
     indices = {name: index for index, name in enumerate(sorted({*names} - {none}))}
     return list(indices), np.array([indices.get(name, UNKNOWN) for name in names], np.int64)
-
-
-def _shared_fields(
-    state: TopicState, sampled: TopicState, rule: LagRule, rates: str | None
-) -> SharedFields:
-    """The fields of a lag record that are the same for all groups, as JSON."""
-    end_read_earlier = bool((state.end_read_at != state.at).any())
-    data_end = lag_json.column(state.data_end) if (state.data_end >= 0).any() else None
-    racks = lag_json.text((sampled.racks + ((),) * state.stable.size)[: state.stable.size])
-    return SharedFields(
-        before_committed=lag_json.fields(
-            ("at", str(state.at)), ("begin", lag_json.column(state.begin))
-        ),
-        before_lag=lag_json.fields(
-            ("data_end", data_end),
-            ("end", lag_json.column(sampled_end(state, rule))),
-            ("end_kind", lag_json.text(rule.end_kind)),
-            ("end_read_at", lag_json.column(state.end_read_at) if end_read_earlier else None),
-            ("id", lag_json.text(state.id)),
-        ),
-        before_seconds=lag_json.fields(("racks", racks), ("rate", rates)),
-        before_velocity=lag_json.fields(("v", str(LagRecord.V))),
-        racks=racks,
-    )
 
 
 def _own_columns(lags: Lags, velocity: Floats, rule: LagRule) -> OwnColumns:

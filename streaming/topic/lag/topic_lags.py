@@ -77,7 +77,7 @@ class ArrivalRates:
             if not all(keys[topic] in self._known for topic in topics):
                 rates = np.split(arrival_rate(history.at, history.end), len(topics))
                 self._known.update(zip([keys[topic] for topic in topics], rates, strict=True))
-        return np.stack([self._known[key] for key in keys])
+        return np.concatenate([self._known[key] for key in keys]).reshape(len(keys), -1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
