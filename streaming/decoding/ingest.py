@@ -1,21 +1,21 @@
 """Kafka records of one Arrow batch to rows for the operators: packed, counted or rejected.
 
 Of the commits of a (group, topic, partition) in one bucket of event time only the last is passed
-on, all commits of a topic in one row. So the work of the state operator depends on the number of
-groups and partitions, not on how often groups commit. Buckets keep the commits and samples of a
-batch in their order in time; a sample may be evaluated with a commit up to a bucket older than the
-newest before it.
+on, all commits of a bucket's topics in one row, and all plain samples in another. So the work of
+the state operator depends on the number of groups and partitions, not on how often groups commit.
+Buckets keep the commits and samples of a batch in their order in time; a sample may be evaluated
+with a commit up to a bucket older than the newest before it.
 """
 
 from __future__ import annotations
 
 import base64
-import itertools
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from msgspec.structs import replace
 
 from levelwind.assignors.protocol.records import (
     BrokerRecord,
@@ -42,11 +42,11 @@ from levelwind.streaming.messages.rows import (
     Kind,
     PlanCovers,
     Raw,
-    TopicCommits,
 )
+from levelwind.streaming.messages.topic_columns import BucketCommits, BucketSamples
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from levelwind.assignors.protocol.records import Record
     from levelwind.assignors.protocol.topics import TopicKind, Topics
@@ -144,6 +144,27 @@ class RecordColumns:
             value=pa.array([raw.value], pa.binary()),
         )
 
+    def raws(self) -> Iterator[Raw]:
+        """All records, in their order."""
+        columns = zip(
+            self.topic.to_pylist(),
+            self.partition.tolist(),
+            self.offset.tolist(),
+            np.maximum(self.timestamp, 0).tolist(),
+            self.key.to_pylist(),
+            self.value.to_pylist(),
+            strict=True,
+        )
+        for topic, partition, offset, timestamp, key, value in columns:
+            yield Raw(
+                topic=topic,
+                partition=partition,
+                offset=offset,
+                timestamp=timestamp,
+                key=key,
+                value=value,
+            )
+
     def raw(self, row: int, reason: str = "") -> Raw:
         """One record."""
         return Raw(
@@ -194,9 +215,25 @@ def pack_batch(
             _pack_offsets(packed, of_topic)
         elif (kind := topics.kind(name)) is not None:
             packed.followed += of_topic.offset.size if kind == "assignments" else 0
-            for row in range(of_topic.offset.size):
-                _pack_record(packed, of_topic.raw(row), kind, topics)
+            _pack_records(packed, of_topic.raws(), kind, topics)
     return packed
+
+
+def _pack_records(packed: PackedRows, raws: Iterable[Raw], kind: TopicKind, topics: Topics) -> None:
+    """Pack the records of one of levelwind's topics, the plain samples of a bucket together."""
+    samples: dict[str, tuple[list[Raw], list[OffsetsRecord]]] = {}
+    for raw in raws:
+        record = decode(kind, raw.key, raw.value)
+        if isinstance(record, OffsetsRecord) and BucketSamples.fits(raw, record):
+            state_key = topic_key(record.topic, packed.buckets)
+            of_bucket = samples.setdefault(state_key, ([], []))
+            of_bucket[0].append(raw)
+            of_bucket[1].append(record)
+        else:
+            _pack_record(packed, raw, record, topics)
+    for state_key, (of_samples, records) in samples.items():
+        row = BucketSamples(raws=of_samples, records=records)
+        packed.add(state_key, Kind.SAMPLES, row.pack())
 
 
 def unreadable(raw: Raw, topics: Topics) -> str | None:
@@ -221,7 +258,7 @@ def _pack_replay(packed: PackedRows, raw: Raw, topics: Topics) -> None:
     if raw.topic in {OFFSETS_TOPIC, topics.commits}:
         _pack_offsets(replayed, RecordColumns.of(raw), raw.until)
     elif (kind := topics.kind(raw.topic)) in REPLAYABLE_KINDS:
-        _pack_record(replayed, raw, kind, topics)
+        _pack_record(replayed, raw, decode(kind, raw.key, raw.value), topics)
     elif kind in PUBLISHED_KINDS:
         _pack_key_to_verify(packed, raw, kind)
         return
@@ -261,70 +298,121 @@ def _pack_offsets(packed: PackedRows, records: RecordColumns, until: int = NO_RE
 def _pack_commits(
     packed: PackedRows, records: RecordColumns, commits: offsets_topic.DecodedCommits, until: int
 ) -> None:
-    kind = Kind.COMMITS if until == NO_REPLAY else Kind.REPLAYED_COMMIT
     tombstone = commits.offset == offset_commits.TOMBSTONE
     at = np.where(
         tombstone | (commits.at < 0), np.maximum(records.timestamp[commits.row], 0), commits.at
     )
-    kept = last_in_bucket(topic=commits.topic, key=commits.key, bucket=at // BUCKET_MS)
+    order = _by_bucket(commits.topics, packed.buckets)
+    topic = order.rank[commits.topic]
+    kept = last_in_bucket(topic=topic, key=commits.key, bucket=at // BUCKET_MS)
     if "" in commits.groups:
         nameless = commits.group == commits.groups.index("")
         if count := int(np.count_nonzero(nameless)):
             packed.add_count(NAMELESS_GROUP, count)
             kept = kept[~nameless[kept]]
-    topic_ids = [base64.urlsafe_b64encode(name).decode().rstrip("=") for name in commits.topic_ids]
-    topic, rows = commits.topic[kept], commits.row[kept]
-    bounds = np.flatnonzero(np.diff(topic, prepend=-1, append=-1)).tolist()
-    columns = {
-        "partition": commits.partition[kept],
-        "offset": commits.offset[kept],
-        "at": at[kept],
-        "source": records.partition[rows],
-        "position": records.offset[rows],
-    }
-    groups, ids = (
-        distinct_by_topic(topic, numbers[kept]) for numbers in (commits.group, commits.topic_id)
-    )
-    for first, last in itertools.pairwise(bounds):
-        number = int(topic[first])
-        of_topic = ids.names[number]
-        without_id = int(of_topic[0] < 0)  # -1 sorts first
-        payload = TopicCommits(
-            groups=tuple([commits.groups[index] for index in groups.names[number]]),
-            topic_ids=tuple([topic_ids[index] for index in of_topic[without_id:]]),
-            group=groups.number[first:last],
-            topic_id=ids.number[first:last] - without_id,
-            until=until,
-            **{name: column[first:last] for name, column in columns.items()},
+    if not kept.size:
+        return
+    columns = CommitColumns(commits, order.topics, topic, at, records)
+    for of_bucket in columns.packable(kept).divided(packed.buckets):
+        if until == NO_REPLAY:
+            state_key = topic_key(of_bucket.topics[0], packed.buckets)
+            packed.add(state_key, Kind.COMMITS, of_bucket.pack())
+            continue
+        for name, of_topic in of_bucket.by_topic():
+            replayed = replace(of_topic, until=until)
+            packed.add_for_topic(name, Kind.REPLAYED_COMMIT, replayed.pack())
+
+
+class TopicOrder(NamedTuple):
+    """Topics in an order in which those of a bucket lie together."""
+
+    topics: list[str]
+    rank: Int64
+    """Of each topic as it came, its position in `topics`."""
+
+
+def _by_bucket(topics: Sequence[str], buckets: int) -> TopicOrder:
+    """Topics in the order of their buckets."""
+    state_keys = [topic_key(topic, buckets) for topic in topics]
+    order = sorted(range(len(topics)), key=state_keys.__getitem__)
+    rank = np.empty(len(order), np.int64)
+    rank[order] = np.arange(len(order))
+    return TopicOrder([topics[number] for number in order], rank)
+
+
+class CommitColumns(NamedTuple):
+    """The commits of a batch, and what they are packed with."""
+
+    commits: offsets_topic.DecodedCommits
+    topics: list[str]
+    topic: Int64
+    """By commit, an index of `topics`."""
+    at: Int64
+    """The time of each commit."""
+    records: RecordColumns
+    """The records of the offsets topic."""
+
+    def packable(self, kept: Int64) -> BucketCommits:
+        """Some of the commits, ascending by topic."""
+        commits, topic = self.commits, self.topic[kept]
+        groups = distinct_by_topic(topic, commits.group[kept])
+        ids = distinct_by_topic(topic, commits.topic_id[kept])
+        topic_ids = [
+            base64.urlsafe_b64encode(name).decode().rstrip("=") for name in commits.topic_ids
+        ]
+        rows, first = commits.row[kept], _firsts(topic)
+        return BucketCommits(
+            topics=tuple([self.topics[number] for number in topic[first].tolist()]),
+            commits=np.append(first[1:], topic.size) - first,
+            groups=tuple([commits.groups[number] for number in groups.distinct]),
+            group_count=groups.counts,
+            topic_ids=tuple([topic_ids[number] for number in ids.distinct]),
+            topic_id_count=ids.counts,
+            group=groups.number,
+            topic_id=ids.number,
+            partition=commits.partition[kept],
+            offset=commits.offset[kept],
+            at=self.at[kept],
+            source=self.records.partition[rows],
+            position=self.records.offset[rows],
         )
-        packed.add_for_topic(commits.topics[number], kind, payload.pack())
 
 
 class DistinctByTopic(NamedTuple):
     """Numbers of rows, as indices of those that the rows of the same topic have."""
 
     number: Int64
-    """By row."""
-    names: Mapping[int, list[int]]
-    """By topic, the numbers that its rows have, ascending."""
+    """By row; -1: it has none."""
+    distinct: list[int]
+    """The numbers that the rows of the first topic have, ascending, then those of the next."""
+    counts: Int64
+    """By topic, how many these are."""
 
 
 def distinct_by_topic(topic: Int64, number: Int64) -> DistinctByTopic:
-    """The distinct numbers of each topic; numbers are at least -1, and topics ascend."""
-    if not topic.size:
-        return DistinctByTopic(number, {})
-    width = int(number.max()) + 2
+    """The distinct numbers of each topic; -1 is none, and topics ascend."""
+    width = int(number.max(initial=0)) + 2
     pairs, index = np.unique(topic * width + number + 1, return_inverse=True)
-    of_pair = pairs // width
-    bounds = np.flatnonzero(np.diff(of_pair, prepend=-1, append=-1)).tolist()
-    numbers, topics = (pairs % width - 1).tolist(), of_pair[bounds[:-1]].tolist()
+    of_pair, numbers = np.divmod(pairs, width)
+    first = np.searchsorted(of_pair, topic)
+    known = numbers > 0
+    topics = topic[_firsts(topic)]
+    bounds = [np.searchsorted(of_pair[known], topics, side) for side in _SIDES]
     return DistinctByTopic(
-        index - np.searchsorted(of_pair, topic),
-        {
-            name: numbers[first:last]
-            for name, (first, last) in zip(topics, itertools.pairwise(bounds), strict=True)
-        },
+        number=index - first - ~known[first],
+        distinct=(numbers[known] - 1).tolist(),
+        counts=bounds[1] - bounds[0],
     )
+
+
+def _firsts(topic: Int64) -> Int64:
+    """The first row of each topic; topics ascend."""
+    first = np.ones(topic.size, np.bool_)
+    first[1:] = topic[1:] != topic[:-1]
+    return np.flatnonzero(first)
+
+
+_SIDES: tuple[Literal["left", "right"], ...] = ("left", "right")
 
 
 def last_in_bucket(*, topic: Int64, key: Int64, bucket: Int64) -> Int64:
@@ -339,8 +427,9 @@ def last_in_bucket(*, topic: Int64, key: Int64, bucket: Int64) -> Int64:
     return order[last]
 
 
-def _pack_record(packed: PackedRows, raw: Raw, kind: TopicKind, topics: Topics) -> None:
-    record = decode(kind, raw.key, raw.value)
+def _pack_record(
+    packed: PackedRows, raw: Raw, record: Record | Tombstone | Rejection, topics: Topics
+) -> None:
     if isinstance(record, Rejection):
         _reject(packed, raw, MALFORMED_RECORD, detail=record.reason)
         return

@@ -14,13 +14,13 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from msgspec import Struct
 
 from levelwind.streaming.messages.packing import pack, unpack
+from levelwind.streaming.rules.event_time import Int64
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from levelwind.streaming.rules.event_time import Int64
 
 
 PASS_THROUGH_PREFIX = "x/"  # noqa: S105 - a prefix of state keys, no password
@@ -37,9 +37,9 @@ class Kind(IntEnum):
     """The content of a row's payload."""
 
     COMMITS = 1
-    """`TopicCommits`: offset commits of a topic."""
+    """`BucketCommits`: offset commits of a bucket's topics."""
     RECORD = 2
-    """`Raw`: a valid record of one of levelwind's topics."""
+    """`Raw`: a valid record of one of levelwind's topics, but for those in `SAMPLES`."""
     MEMBERSHIP = 3
     """`Raw`: valid group metadata that a group coordinator wrote."""
     REJECTED = 4
@@ -64,6 +64,8 @@ class Kind(IntEnum):
     VERIFY_KEY = 13
     """The key of a record that an earlier checkpoint published; the record is tombstoned unless the
     rebuilt state still publishes it."""
+    SAMPLES = 14
+    """`BucketSamples`: plain samples of a bucket's topics."""
 
 
 class Row(NamedTuple):
@@ -71,8 +73,8 @@ class Row(NamedTuple):
 
     state_key: str
     subject: str
-    """The topic or the group that the row is about, by its bucket; empty: none, or the groups that
-    the payload names."""
+    """The topic or the group that the row is about, by its bucket; empty: none, or the topics or
+    groups that the payload names."""
     kind: int
     payload: bytes
 
@@ -108,8 +110,7 @@ class SinkRow(NamedTuple):
         return {"topic": topic, "key": key, "value": value, "partition": partition}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Raw:
+class Raw(Struct, frozen=True, kw_only=True):
     """A Kafka record as it was read, with its position."""
 
     topic: str
@@ -154,8 +155,7 @@ class Raw:
         return cls(**meta, **parts)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicCommits:
+class TopicCommits(Struct, frozen=True, kw_only=True):
     """Offset commits of one topic; the columns are indexed by commit."""
 
     groups: tuple[str, ...]

@@ -16,6 +16,7 @@ from levelwind.streaming.messages.rows import NO_TOPIC, Kind, Row, SinkRow
 from levelwind.streaming.sized_output import SHARDS, SizedOutput
 from levelwind.streaming.spark.store import batch_offsets
 from levelwind.streaming.topic import joint_update
+from levelwind.streaming.topic.batch import TopicBatch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -76,11 +77,9 @@ class TopicRows:
             for row in rows:
                 yield Row(row.state_key, row.subject, row.kind, row.payload)
             return
-        rows_by_topic: dict[str, list[tuple[int, bytes]]] = {}
-        for row in rows:
-            rows_by_topic.setdefault(row.subject, []).append((row.kind, row.payload))
+        batches = TopicBatch.by_topic((row.subject, row.kind, row.payload) for row in rows)
         yield from joint_update.advance_all(
-            rows_by_topic, self._states, self._rule, self._end_offsets(), self._buckets
+            batches, self._states, self._rule, self._end_offsets(), self._buckets
         )
 
 

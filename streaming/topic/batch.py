@@ -1,50 +1,66 @@
-"""The rows of one topic in one batch, unpacked, by kind."""
+"""The rows of the topics in one batch, unpacked, by topic and by kind."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections import defaultdict
+from typing import TYPE_CHECKING, NamedTuple
 
+from msgspec import Struct
+
+from levelwind.assignors.protocol.records import decode
 from levelwind.streaming.messages.rows import Kind, PlanCovers, Raw, TopicCommits
+from levelwind.streaming.messages.topic_columns import BucketCommits, BucketSamples
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from levelwind.assignors.protocol.records import Record, Rejection, Tombstone
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicBatch:
+
+class ReadRecord(NamedTuple):
+    """A record of the observer as it was read, and its content."""
+
+    raw: Raw
+    record: Record | Tombstone | Rejection
+    """A layout, a sample or a tombstone: the decoding passes nothing else on."""
+
+    @classmethod
+    def of(cls, raw: Raw) -> ReadRecord:
+        """A record with its content."""
+        return cls(raw, decode("metadata", raw.key, raw.value))
+
+
+class TopicBatch(Struct, kw_only=True):
     """The content of a batch for one topic."""
 
-    commits: tuple[TopicCommits, ...]
-    replayed_commits: tuple[TopicCommits, ...]
+    commits: list[TopicCommits] = []
+    replayed_commits: list[TopicCommits] = []
     """Replays from an operator, each of one commit."""
-    plans: tuple[PlanCovers, ...]
+    plans: list[PlanCovers] = []
     """Plans that cover the topic, the newest first."""
-    records: tuple[Raw, ...]
+    records: list[ReadRecord] = []
     """Records of the observer, in the order of their log; replayed ones, too."""
 
     @classmethod
-    def of(cls, rows: Iterable[tuple[int, bytes]]) -> TopicBatch:
-        """The batch of some rows, kind and payload, in any order."""
-        commits: list[TopicCommits] = []
-        replayed_commits: list[TopicCommits] = []
-        plans: list[PlanCovers] = []
-        records: list[Raw] = []
-        for kind, payload in rows:
+    def by_topic(cls, rows: Iterable[tuple[str, int, bytes]]) -> dict[str, TopicBatch]:
+        """The batch of each topic, from rows in any order: topic, kind and payload."""
+        batches: dict[str, TopicBatch] = defaultdict(cls)
+        for topic, kind, payload in rows:
             match kind:
                 case Kind.COMMITS:
-                    commits.append(TopicCommits.unpack(payload))
+                    for name, commits in BucketCommits.unpack(payload).by_topic():
+                        batches[name].commits.append(commits)
+                case Kind.SAMPLES:
+                    samples = BucketSamples.unpack(payload)
+                    for raw, record in zip(samples.raws, samples.records, strict=True):
+                        batches[record.topic].records.append(ReadRecord(raw, record))
                 case Kind.REPLAYED_COMMIT:
-                    replayed_commits.append(TopicCommits.unpack(payload))
+                    batches[topic].replayed_commits.append(TopicCommits.unpack(payload))
                 case Kind.PLAN_COVERS:
-                    plans.append(PlanCovers.unpack(payload))
+                    batches[topic].plans.append(PlanCovers.unpack(payload))
                 case _:
-                    records.append(Raw.unpack(payload))
-        plans.sort(key=lambda plan: (plan.at, plan.group), reverse=True)
-        records.sort(key=lambda raw: (raw.partition, raw.offset))
-        return cls(
-            commits=tuple(commits),
-            replayed_commits=tuple(replayed_commits),
-            plans=tuple(plans),
-            records=tuple(records),
-        )
+                    batches[topic].records.append(ReadRecord.of(Raw.unpack(payload)))
+        for batch in batches.values():
+            batch.plans.sort(key=lambda plan: (plan.at, plan.group), reverse=True)
+            batch.records.sort(key=lambda read: (read.raw.partition, read.raw.offset))
+        return batches

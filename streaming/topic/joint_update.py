@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from levelwind.streaming.messages.buckets import DEFAULT_BUCKETS
 from levelwind.streaming.topic import update
-from levelwind.streaming.topic.batch import TopicBatch
 from levelwind.streaming.topic.lag.lag_rows import rows_for_groups
 from levelwind.streaming.topic.plain.plain_batch import PlainBatch
 from levelwind.streaming.topic.plain.plain_update import advance_together
 from levelwind.streaming.topic.state import TopicState
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from levelwind.streaming.messages.rows import Row
+    from levelwind.streaming.topic.batch import TopicBatch
     from levelwind.streaming.topic.lag.lag_rows import TopicRequests
     from levelwind.streaming.topic.state import LagRule
 
@@ -41,7 +41,7 @@ class TopicStates(Protocol):
 
 
 def advance_all(
-    rows_by_topic: Mapping[str, Iterable[tuple[int, bytes]]],
+    batches: Mapping[str, TopicBatch],
     states: TopicStates,
     rule: LagRule,
     offsets_read: Mapping[int, int] | None = None,
@@ -50,7 +50,7 @@ def advance_all(
     """Apply a batch to the states of its topics, giving rows for groups.
 
     Args:
-        rows_by_topic: the batch's rows of each topic, kind and payload, in any order.
+        batches: the batch of each topic.
         states: the states before, and then after.
         rule: the settings of lag.
         offsets_read: see `update.advance`.
@@ -58,7 +58,7 @@ def advance_all(
     """
     waiting: list[TopicRequests] = []
     cells = 0
-    for portion in _portions(rows_by_topic, states):
+    for portion in _portions(batches, states):
         loaded = list(_loaded(portion, offsets_read))
         afters: list[tuple[str, TopicState | None]] = []
         together = iter(advance_together([each.plain for each in loaded if each.plain], rule))
@@ -99,25 +99,25 @@ class _Loaded(NamedTuple):
 
 
 def _loaded(
-    portion: Sequence[tuple[str, bytes | None, Iterable[tuple[int, bytes]]]],
+    portion: Sequence[tuple[str, bytes | None, TopicBatch]],
     offsets_read: Mapping[int, int] | None,
 ) -> Iterator[_Loaded]:
     """The topics of a portion, unpacked."""
     states = iter(TopicState.unpack_all([value for _, value, _ in portion if value is not None]))
-    for topic, value, rows in portion:
-        before, batch = None if value is None else next(states), TopicBatch.of(rows)
+    for topic, value, batch in portion:
+        before = None if value is None else next(states)
         yield _Loaded(topic, before, batch, PlainBatch.of(topic, before, batch, offsets_read))
 
 
 def _portions(
-    rows_by_topic: Mapping[str, Iterable[tuple[int, bytes]]], states: TopicStates
-) -> Iterator[list[tuple[str, bytes | None, Iterable[tuple[int, bytes]]]]]:
-    """Topics in portions that are in memory at once, each with its packed state and its rows."""
-    portion: list[tuple[str, bytes | None, Iterable[tuple[int, bytes]]]] = []
+    batches: Mapping[str, TopicBatch], states: TopicStates
+) -> Iterator[list[tuple[str, bytes | None, TopicBatch]]]:
+    """Topics in portions that are in memory at once, each with its packed state and its batch."""
+    portion: list[tuple[str, bytes | None, TopicBatch]] = []
     size = 0
-    for topic, rows in rows_by_topic.items():
+    for topic, batch in batches.items():
         value = states.load(topic)
-        portion.append((topic, value, rows))
+        portion.append((topic, value, batch))
         size += len(value or b"")
         if size >= JOINT_BYTES:
             yield portion

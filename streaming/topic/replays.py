@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from levelwind.assignors.protocol.records import OffsetsRecord, TopicRecord, decode
+from levelwind.assignors.protocol.records import OffsetsRecord, TopicRecord
 from levelwind.streaming.messages.rows import PASS_THROUGH_PREFIX, Kind, Raw, Row
 from levelwind.streaming.rules.event_time import UNKNOWN
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from levelwind.streaming.messages.rows import TopicCommits
+    from levelwind.streaming.topic.batch import ReadRecord
     from levelwind.streaming.topic.commit_columns import CommitColumns
     from levelwind.streaming.topic.state import TopicState
 
@@ -68,15 +69,18 @@ def applicable_commits(
     return applicable, ended
 
 
-def applicable_records(raws: Iterable[Raw], state: TopicState) -> tuple[list[Raw], list[Row]]:
+def applicable_records(
+    records: Iterable[ReadRecord], state: TopicState
+) -> tuple[list[ReadRecord], list[Row]]:
     """The observer's records without outdated replays, and the rows that end the replays."""
-    applicable: list[Raw] = []
+    applicable: list[ReadRecord] = []
     ended: list[Row] = []
-    for raw in raws:
+    for read in records:
+        raw = read.raw
         if raw.replayed:
             ended.append(_replay_done(raw.topic, raw.partition, raw.offset))
-        if not raw.replayed or record_verdict(raw, state) is Verdict.APPLIES:
-            applicable.append(raw)
+        if not raw.replayed or record_verdict(read, state) is Verdict.APPLIES:
+            applicable.append(read)
     return applicable, ended
 
 
@@ -106,19 +110,19 @@ def commit_verdict(
     return Verdict.UNSURE if tombstone >= replay.until else Verdict.APPLIES
 
 
-def record_verdict(replay: Raw, state: TopicState) -> Verdict:
+def record_verdict(replay: ReadRecord, state: TopicState) -> Verdict:
     """Whether a replayed record of the observer applies."""
-    record = decode("metadata", replay.key, replay.value)
-    match record:
+    raw = replay.raw
+    match replay.record:
         case OffsetsRecord():
             newest = [state.sample_position]
         case TopicRecord():
             newest = [state.layout_position]
         case _:  # a tombstone
             newest = [state.sample_position, state.layout_position]
-    log = f"{replay.topic}/{replay.partition}"
+    log = f"{raw.topic}/{raw.partition}"
     outdated = any(
-        position is not None and position[0] == log and position[1] > replay.offset
+        position is not None and position[0] == log and position[1] > raw.offset
         for position in newest
     )
     return Verdict.OUTDATED if outdated else Verdict.APPLIES

@@ -30,11 +30,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec.structs import replace
 
-from levelwind.assignors.protocol.records import OffsetsRecord, TopicRecord, decode
+from levelwind.assignors.protocol.records import OffsetsRecord, TopicRecord
 from levelwind.streaming.messages.buckets import DEFAULT_BUCKETS
 from levelwind.streaming.messages.rows import Raw, Row
 from levelwind.streaming.rules.event_time import UNKNOWN
 from levelwind.streaming.topic import recreation, sampling
+from levelwind.streaming.topic.batch import ReadRecord
 from levelwind.streaming.topic.commit_table import used
 from levelwind.streaming.topic.lag.commit_cells import LagRequest
 from levelwind.streaming.topic.lag.commit_steps import SampleRequest
@@ -136,30 +137,31 @@ class TopicUpdate:
             last_tombstones=newest_tombstones(batches, state.last_tombstones),
         )
 
-    def observe(self, records: Sequence[Raw], offsets_read: Mapping[int, int] | None) -> None:
+    def observe(
+        self, records: Sequence[ReadRecord], offsets_read: Mapping[int, int] | None
+    ) -> None:
         """Apply the observer's records in order, up to the first sample that is not complete.
 
         A sample is complete once all commits that belong to it have been read.
         """
-        deferred = [Raw.unpack(payload) for payload in self._state.deferred_records]
+        deferred = [ReadRecord.of(Raw.unpack(payload)) for payload in self._state.deferred_records]
         applicable, ended = applicable_records(records, self._state)
         self._rows += ended
-        raws = [*deferred, *applicable]
+        read = [*deferred, *applicable]
         self._state = replace(self._state, deferred_records=())
-        for index, raw in enumerate(raws):
-            record = decode("metadata", raw.key, raw.value)
+        for index, (raw, record) in enumerate(read):
             position = (f"{raw.topic}/{raw.partition}", raw.offset)
             if isinstance(record, TopicRecord):
                 self._apply_plans(record.at)
                 self._apply_layout(record, position)
             elif isinstance(record, OffsetsRecord):
                 if not sampling.complete(record, offsets_read):
-                    waiting = sampling.deferred(raws[index:])
+                    waiting = sampling.deferred([raw for raw, _ in read[index:]])
                     self._state = replace(self._state, deferred_records=waiting)
                     return
                 self._apply_plans(record.at)
                 self._apply_sample(record, position)
-            else:  # a tombstone: ingest passes nothing else on
+            else:  # a tombstone
                 self._apply_plans(raw.timestamp)
                 self._detach_all(raw.timestamp)
                 self._state = recreation.deleted(

@@ -36,6 +36,7 @@ from levelwind.streaming.messages.buckets import GROUP_KEY_PREFIX, TOPIC_KEY_PRE
 from levelwind.streaming.messages.rows import Kind
 from levelwind.streaming.rules.skew import SkewRule
 from levelwind.streaming.topic import joint_update
+from levelwind.streaming.topic.batch import TopicBatch
 from levelwind.streaming.topic.state import LagRule
 from levelwind_testing.pipeline.local_pipeline import OFFSETS, OUTPUTS, TOPICS, Message
 from levelwind_testing.processes.offsets_writer import (
@@ -206,16 +207,17 @@ class TimedPipeline:
         )
         with self._timed("decoding"):
             packed = ingest.pack_batch(records, TOPICS)
-        by_topic: dict[str, list[tuple[int, bytes]]] = defaultdict(list)
+        of_topics: list[tuple[str, int, bytes]] = []
         by_bucket: dict[str, list[tuple[str, int, bytes]]] = defaultdict(list)
         columns = (packed.state_key, packed.subject, packed.kind, packed.payload)
         for key, subject, kind, payload in zip(*columns, strict=True):
             if key.startswith(TOPIC_KEY_PREFIX):
-                by_topic[subject].append((kind, payload))
+                of_topics.append((subject, kind, payload))
             elif kind != Kind.SKIPPED:
                 by_bucket[key].append((subject, kind, payload))
         with self._timed("topic: all"):
-            rows = list(joint_update.advance_all(by_topic, self, LAG))
+            batches = TopicBatch.by_topic(of_topics)
+            rows = list(joint_update.advance_all(batches, self, LAG))
         for row in rows:
             self._bytes["between the operators"] += len(row.payload)
             by_bucket[row.state_key].append((row.subject, row.kind, row.payload))

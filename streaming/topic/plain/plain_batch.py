@@ -9,15 +9,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from levelwind.assignors.protocol.records import OffsetsRecord, decode
+from levelwind.assignors.protocol.records import OffsetsRecord
 from levelwind.streaming.topic import sampling
 from levelwind.streaming.topic.state import READER_TTL_MS, UNCOUNTED_MARGIN
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
-    from levelwind.streaming.messages.rows import Raw, TopicCommits
-    from levelwind.streaming.topic.batch import TopicBatch
+    from levelwind.streaming.messages.rows import TopicCommits
+    from levelwind.streaming.topic.batch import ReadRecord, TopicBatch
     from levelwind.streaming.topic.state import LogPosition, TopicState
 
 MAX_ENTRIES = 2048
@@ -45,7 +45,7 @@ class PlainBatch:
     topic: str
     state: TopicState
     """Its last sample, if any, has an exact cut; all its commits are, or may be, the topic's."""
-    commits: tuple[TopicCommits, ...]
+    commits: Sequence[TopicCommits]
     """With the topic ids of the state."""
     numbers: tuple[tuple[int, ...], ...]
     """For each of these, the numbers of its groups in the state."""
@@ -103,13 +103,12 @@ def _ordinary(state: TopicState) -> bool:
 
 
 def _samples(
-    state: TopicState, raws: tuple[Raw, ...], offsets_read: Mapping[int, int] | None
+    state: TopicState, records: Sequence[ReadRecord], offsets_read: Mapping[int, int] | None
 ) -> tuple[AppliedSample, ...] | None:
     """The samples of a batch; None: it has other records, or samples that need a closer look."""
     samples: list[AppliedSample] = []
     at, last = state.at, state.sample_position
-    for raw in raws:
-        record = decode("metadata", raw.key, raw.value)
+    for raw, record in records:
         if raw.replayed or not isinstance(record, OffsetsRecord) or record.id != state.id:
             return None
         cut, log = record.offsets_topic_ends, f"{raw.topic}/{raw.partition}"

@@ -10,6 +10,7 @@ from levelwind.streaming.messages.lag_columns import LagRows, LagSamples
 from levelwind.streaming.messages.rows import Kind, Row
 from levelwind.streaming.rules.event_time import UNKNOWN
 from levelwind.streaming.topic import joint_update
+from levelwind.streaming.topic.batch import TopicBatch
 from levelwind.streaming.topic.state import LagRule
 from levelwind_testing.pipeline.local_pipeline import LocalPipeline
 from levelwind_testing.pipeline.scripted_log import ID, OTHER, RULE, Story, run
@@ -25,15 +26,15 @@ class TogetherAndAlone(LocalPipeline):
 
     compared: Counter[int]
 
-    def of_topics(self, rows_by_topic: Mapping[str, list[tuple[int, bytes]]]) -> list[Row]:
+    def of_topics(self, batches: Mapping[str, TopicBatch]) -> list[Row]:
         before = dict(self.topics)
         alone = [
             row
-            for topic, rows in rows_by_topic.items()
-            for row in LocalPipeline.of_topics(self, {topic: rows})
+            for topic, batch in batches.items()
+            for row in LocalPipeline.of_topics(self, {topic: batch})
         ]
         states, self.topics = self.topics, before
-        together = list(LocalPipeline.of_topics(self, rows_by_topic))
+        together = list(LocalPipeline.of_topics(self, batches))
         parts = content(together)
         assert parts == content(alone)
         assert self.topics == states

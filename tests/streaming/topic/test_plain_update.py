@@ -9,6 +9,7 @@ import pytest
 from levelwind.streaming.messages.rows import Row
 from levelwind.streaming.rules.event_time import UNKNOWN
 from levelwind.streaming.topic import joint_update
+from levelwind.streaming.topic.batch import TopicBatch
 from levelwind.streaming.topic.plain.plain_batch import PlainBatch
 from levelwind.streaming.topic.plain.plain_update import Updated, advance_together
 from levelwind.streaming.topic.state import LagRule
@@ -26,19 +27,19 @@ class PlainAndWhole(LocalPipeline):
     counted: Counter[str]
     seed: random.Random
 
-    def of_topics(self, rows_by_topic: Mapping[str, list[tuple[int, bytes]]]) -> list[Row]:
+    def of_topics(self, batches: Mapping[str, TopicBatch]) -> list[Row]:
         self.offsets_read = self.seed.choice([None] * 8 + [{0: 0}] + [{0: 10**6}] * 2)
         before = dict(self.topics)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(PlainBatch, "of", lambda *_: None)
-            alone = list(LocalPipeline.of_topics(self, rows_by_topic))
+            alone = list(LocalPipeline.of_topics(self, batches))
         states, self.topics = self.topics, before
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(joint_update, "advance_together", self._advance)
-            together = list(LocalPipeline.of_topics(self, rows_by_topic))
+            together = list(LocalPipeline.of_topics(self, batches))
         assert together == alone
         assert self.topics == states
-        self.counted["all"] += len(rows_by_topic)
+        self.counted["all"] += len(batches)
         return together
 
     def _advance(self, batches: Sequence[PlainBatch], rule: LagRule) -> Sequence[Updated | None]:

@@ -32,6 +32,7 @@ from levelwind.streaming.messages.rows import Kind, Row, SinkRow
 from levelwind.streaming.output import OutputTopics
 from levelwind.streaming.rules.skew import SkewRule
 from levelwind.streaming.topic import joint_update
+from levelwind.streaming.topic.batch import TopicBatch
 from levelwind.streaming.topic.state import LagRule
 from levelwind_testing.pipeline.offsets_reference_codec import commit_key, commit_value
 
@@ -130,7 +131,7 @@ class LocalPipeline:
             value=pa.array([m.value for m in messages], pa.binary()),
         )
         packed = ingest.pack_batch(records, TOPICS)
-        rows_by_topic: dict[str, list[tuple[int, bytes]]] = defaultdict(list)
+        of_topics: list[tuple[str, int, bytes]] = []
         by_group: dict[str, list[GroupEvent]] = defaultdict(list)
         columns = (packed.state_key, packed.subject, packed.kind, packed.payload)
         for state_key, subject, kind, payload, reason, n in zip(
@@ -139,10 +140,10 @@ class LocalPipeline:
             if kind == Kind.SKIPPED:
                 self.skipped[reason] += n
             elif state_key.startswith(TOPIC_KEY_PREFIX):
-                rows_by_topic[subject].append((kind, payload))
+                of_topics.append((subject, kind, payload))
             else:
                 by_group[state_key].append((subject, kind, payload))
-        for row in self.of_topics(rows_by_topic):
+        for row in self.of_topics(TopicBatch.by_topic(of_topics)):
             by_group[row.state_key].append((row.subject, row.kind, row.payload))
         return [
             row
@@ -150,9 +151,9 @@ class LocalPipeline:
             for row in self._of_bucket(state_key, events)
         ]
 
-    def of_topics(self, rows_by_topic: Mapping[str, list[tuple[int, bytes]]]) -> Iterable[Row]:
-        """Apply a batch's rows of each topic, kind and payload; return the rows for groups."""
-        return joint_update.advance_all(rows_by_topic, self, self.lag, self.offsets_read)
+    def of_topics(self, batches: Mapping[str, TopicBatch]) -> Iterable[Row]:
+        """Apply the batch of each topic; return the rows for groups."""
+        return joint_update.advance_all(batches, self, self.lag, self.offsets_read)
 
     def load(self, topic: str) -> bytes | None:
         """The packed state of a topic before a batch."""
