@@ -24,11 +24,12 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 import msgspec
 import numpy as np
 import pyarrow as pa
+from msgspec import Struct
 
 from levelwind.streaming.messages.remembered import remembered
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     import numpy.typing as npt
 
@@ -78,7 +79,7 @@ class PackingError(ValueError):
 
 
 def pack(
-    meta: Mapping[str, Any],
+    meta: Mapping[str, Any] | Struct,
     arrays: Mapping[str, npt.NDArray[Any]],
     *,
     dense: bool = False,
@@ -115,7 +116,7 @@ def pack(
 
 
 def pack_alike(
-    metas: Sequence[Mapping[str, Any]],
+    metas: Sequence[Mapping[str, Any] | Struct],
     arrays: Mapping[str, npt.NDArray[Any]],
     *,
     dense: bool = False,
@@ -286,19 +287,25 @@ class AlikeValues(NamedTuple):
 
     indices: list[int]
     """Which of the values that were unpacked."""
-    metas: list[Meta]
+    metas: list[Any]
     arrays: Arrays
     """Matrices by name, with a row for each of the values."""
 
 
-def unpack_alike(values: Sequence[bytes]) -> Iterator[AlikeValues]:
+def unpack_alike(
+    values: Sequence[bytes], decode: Callable[[bytes], Any] = _decode
+) -> Iterator[AlikeValues]:
     """What `unpack` gives for each of some values, those that are alike together.
+
+    Args:
+        values: what `pack` gave.
+        decode: decodes the metadata, as a decoder of msgspec's for JSON does.
 
     Raises:
         PackingError: a value is damaged, or another version's.
     """
     alike: dict[bytes, list[int]] = {}
-    parts = [_parts(value) for value in values]
+    parts = [_parts(value, decode) for value in values]
     for index, (_, shapes, _, _) in enumerate(parts):
         alike.setdefault(shapes, []).append(index)
     for shapes, indices in alike.items():
@@ -333,7 +340,7 @@ def _matrices(shapes: bytes, contents: Sequence[bytes]) -> Arrays:
     return matrices
 
 
-def _parts(value: bytes) -> tuple[Meta, bytes, bytes, int]:
+def _parts(value: bytes, decode: Callable[[bytes], Any] = _decode) -> tuple[Any, bytes, bytes, int]:
     """The metadata, the second head and the content of a value, and where its arrays begin."""
     if len(value) < HEAD.size:
         raise PackingError("shorter than its head")
@@ -350,7 +357,7 @@ def _parts(value: bytes) -> tuple[Meta, bytes, bytes, int]:
     if first + size != len(content):
         raise PackingError(f"{len(content)} bytes, not the {first + size} of its head")
     try:
-        meta = _decode(value[HEAD.size : shapes_at])
+        meta = decode(value[HEAD.size : shapes_at])
     except _DAMAGE as error:
         raise PackingError(f"unreadable head: {error}") from error
     return meta, shapes, content, first

@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import msgspec
 import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
@@ -49,7 +50,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from levelwind.assignors.protocol.records import EndKind
-    from levelwind.streaming.messages.packing import Meta
     from levelwind.streaming.rules.event_time import Mask
     from levelwind.streaming.rules.partition_lag import ResetPolicy
 
@@ -215,7 +215,7 @@ class TopicState(Struct, frozen=True, kw_only=True):
         for indices in alike.values():
             some = [states[index] for index in indices]
             matrices = _matrices(some, [names[index] for index in indices])
-            packed = pack_alike([_meta(state) for state in some], matrices, dense=True)
+            packed = pack_alike([_Head.of(state) for state in some], matrices, dense=True)
             for index, value in zip(indices, packed, strict=True):
                 values[index] = value
         return values
@@ -238,10 +238,7 @@ class TopicState(Struct, frozen=True, kw_only=True):
             PackingError: a value is damaged, or of another version.
         """
         states: list[Any] = [None] * len(values)
-        for indices, metas, matrices in unpack_alike(values):
-            for meta in metas:
-                if meta.get("state") != VERSION:
-                    raise PackingError(f"topic state of version {meta.get('state')}, not {VERSION}")
+        for indices, heads, matrices in unpack_alike(values, _Head.decode):
             columns = {
                 **unpacked(matrices, CommitTable.ALL),
                 **{
@@ -254,8 +251,8 @@ class TopicState(Struct, frozen=True, kw_only=True):
                 **ends_of(matrices),
             }
             rows = zip(*columns.values(), strict=True)
-            for index, meta, row in zip(indices, metas, rows, strict=True):
-                states[index] = _state(meta, dict(zip(columns, row, strict=True)))
+            for index, head, row in zip(indices, heads, rows, strict=True):
+                states[index] = _state(head, dict(zip(columns, row, strict=True)))
         return states
 
 
@@ -264,13 +261,76 @@ def sampled_end(state: TopicState, rule: LagRule) -> Int64:
     return state.stable if rule.end_kind == "stable" else state.high
 
 
-_META = ("id", "at", "racks", "racks_at", "sample_position", "layout_position", "exact_cut")
+class _Head(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What explains a packed state's columns; the fields are as in `TopicState`, and in order."""
+
+    id: str
+    at: int
+    racks: Racks
+    racks_at: int
+    sample_position: LogPosition | None
+    layout_position: LogPosition | None
+    exact_cut: bool
+    gaps: tuple[tuple[int, ...], ...] = ()
+    """Not written where no gap is known."""
+    state: int
+    """The version."""
+    topic_ids: tuple[str, ...]
+    planned_readers: dict[str, int]
+    last_tombstones: dict[str, int]
+    deferred_records: tuple[int, ...]
+    """The size of each."""
+    baselines: tuple[int, ...]
+    """The time of each."""
+
+    @classmethod
+    def of(cls, state: TopicState) -> _Head:
+        """The head of a state."""
+        return cls(
+            id=state.id,
+            at=state.at,
+            racks=state.racks,
+            racks_at=state.racks_at,
+            sample_position=state.sample_position,
+            layout_position=state.layout_position,
+            exact_cut=state.exact_cut,
+            gaps=state.gaps if any(state.gaps) else (),
+            state=VERSION,
+            topic_ids=state.commits.topic_ids,
+            planned_readers=dict(state.planned_readers),
+            last_tombstones=dict(state.last_tombstones),
+            deferred_records=tuple([len(payload) for payload in state.deferred_records]),
+            baselines=tuple([baseline.at for baseline in state.baselines]),
+        )
+
+    @classmethod
+    def decode(cls, content: bytes) -> _Head:
+        """The head that was written.
+
+        Raises:
+            PackingError: it is of another version, whose fields may be others.
+        """
+        try:
+            head = _decode_head(content)
+            version: object = head.state
+        except msgspec.ValidationError:
+            version = _decode_version(content).state
+            if version == VERSION:
+                raise
+        if version != VERSION:
+            raise PackingError(f"topic state of version {version}, not {VERSION}")
+        return head
+
+
+class _Version(Struct):
+    """The version in a head."""
+
+    state: object = None
+
+
+_decode_head = msgspec.json.Decoder(_Head).decode
+_decode_version = msgspec.json.Decoder(_Version).decode
 _OTHERS = (*END_COLUMNS, "groups", "deferred_records", "baseline0", "baseline1")
-_SCALARS = ("id", "at", "racks_at", "exact_cut", "planned_readers", "last_tombstones")
-
-
-def _log_position(value: list[object] | None) -> LogPosition | None:
-    return None if value is None else (str(value[0]), int(str(value[1])))
 
 
 def _lengths(state: TopicState) -> tuple[int, ...]:
@@ -283,23 +343,6 @@ def _lengths(state: TopicState) -> tuple[int, ...]:
         len(state.baselines),
         *[baseline.end.size for baseline in state.baselines],
         *state.history.end.shape,
-    )
-
-
-def _meta(state: TopicState) -> Meta:
-    """What explains a state's columns."""
-    gaps = {"gaps": state.gaps} if any(state.gaps) else {}
-    return (
-        {name: getattr(state, name) for name in _META}
-        | gaps
-        | {
-            "state": VERSION,
-            "topic_ids": state.commits.topic_ids,
-            "planned_readers": dict(state.planned_readers),
-            "last_tombstones": dict(state.last_tombstones),
-            "deferred_records": [len(payload) for payload in state.deferred_records],
-            "baselines": [baseline.at for baseline in state.baselines],
-        }
     )
 
 
@@ -332,36 +375,44 @@ def _matrices(
     )
 
 
-def _state(meta: Meta, columns: Mapping[str, Any]) -> TopicState:
-    """The state of its metadata and its columns in their full width."""
+def _state(head: _Head, columns: Mapping[str, Any]) -> TopicState:
+    """The state of its head and its columns in their full width."""
     deferred: tuple[bytes, ...] = ()
-    if meta["deferred_records"]:
+    if head.deferred_records:
         content = columns["deferred_records"].tobytes()
-        bounds = itertools.accumulate(meta["deferred_records"], initial=0)
+        bounds = itertools.accumulate(head.deferred_records, initial=0)
         deferred = tuple([content[first:last] for first, last in itertools.pairwise(bounds)])
-    names: dict[str, Any] = {
-        "groups": names_of(columns["groups"]),
-        "topic_ids": tuple(meta["topic_ids"]),
-    }
+    groups, topic_ids = names_of(columns["groups"]), head.topic_ids
     return TopicState(
-        **{name: meta[name] for name in _SCALARS},
+        id=head.id,
+        at=head.at,
         **{name: columns[name] for name in END_COLUMNS},
-        gaps=tuple(map(tuple, meta.get("gaps", ()))),
-        racks=tuple(map(tuple, meta["racks"])),
-        sample_position=_log_position(meta["sample_position"]),
-        layout_position=_log_position(meta["layout_position"]),
-        commits=CommitTable(**names, **{name: columns[name] for name in CommitTable.ALL}),
+        gaps=head.gaps,
+        racks=head.racks,
+        racks_at=head.racks_at,
+        sample_position=head.sample_position,
+        layout_position=head.layout_position,
+        exact_cut=head.exact_cut,
+        commits=CommitTable(
+            groups=groups,
+            topic_ids=topic_ids,
+            **{name: columns[name] for name in CommitTable.ALL},
+        ),
         uncounted_commits=UncountedCommits(
-            **names, **{name: columns[f"uncounted_{name}"] for name in UncountedCommits.ALL}
+            groups=groups,
+            topic_ids=topic_ids,
+            **{name: columns[f"uncounted_{name}"] for name in UncountedCommits.ALL},
         ),
         deferred_records=deferred,
+        planned_readers=head.planned_readers,
+        last_tombstones=head.last_tombstones,
         history=EndOffsetHistory(at=columns["ends_at"], end=columns["ends"])
         if "ends_at" in columns
         else EndOffsetHistory.empty(),
         baselines=tuple(
             [
                 Baseline(at=at, end=columns[f"baseline{number}"])
-                for number, at in enumerate(meta["baselines"])
+                for number, at in enumerate(head.baselines)
             ]
         ),
     )
