@@ -15,6 +15,7 @@ from levelwind.streaming.messages.buckets import GROUP_KEY_PREFIX, TOPIC_KEY_PRE
 from levelwind.streaming.messages.rows import NO_TOPIC, Kind, Row, SinkRow
 from levelwind.streaming.sized_output import SHARDS, SizedOutput
 from levelwind.streaming.spark.store import batch_offsets
+from levelwind.streaming.spark.stored_topics import StoredTopics
 from levelwind.streaming.topic import joint_update
 from levelwind.streaming.topic.batch import TopicBatch
 
@@ -28,25 +29,6 @@ if TYPE_CHECKING:
     from levelwind.streaming.topic.state import LagRule
 
 
-class _StoredTopics:
-    """The states of a bucket's topics, each a value of Spark's store."""
-
-    def __init__(self, values: Any) -> None:
-        self._values = values
-
-    def load(self, topic: str) -> bytes | None:
-        """The packed state of a topic; None: there is none."""
-        stored = self._values.getValue((topic,))
-        return None if stored is None else bytes(stored[0])
-
-    def store(self, topic: str, value: bytes | None) -> None:
-        """Keep the packed state of a topic; None: keep none."""
-        if value is not None:
-            self._values.updateValue((topic,), (value,))
-        else:
-            self._values.removeKey((topic,))
-
-
 class TopicRows:
     """Rows for the buckets of topics; rows of other state keys pass through.
 
@@ -54,7 +36,7 @@ class TopicRows:
     """
 
     def __init__(self, states: Any, rule: LagRule, buckets: int, log: OffsetsLog | None) -> None:
-        self._states = _StoredTopics(states)
+        self._states = StoredTopics(states)
         self._rule = rule
         self._buckets = buckets
         self._log = log

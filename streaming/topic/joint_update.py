@@ -17,7 +17,7 @@ from levelwind.streaming.topic.plain.plain_update import advance_together
 from levelwind.streaming.topic.state import TopicState
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from levelwind.streaming.messages.rows import Row
     from levelwind.streaming.topic.batch import TopicBatch
@@ -33,11 +33,14 @@ JOINT_BYTES = 2**19
 class TopicStates(Protocol):
     """The states of topics, by name."""
 
-    def load(self, topic: str) -> bytes | None:
-        """The packed state of a topic; None: there is none."""
+    def load_all(self, topics: Sequence[str]) -> Iterable[bytes | None]:
+        """The packed state of each topic, None where there is none.
 
-    def store(self, topic: str, value: bytes | None) -> None:
-        """Keep the packed state of a topic that was loaded; None: keep none."""
+        States are stored before all are loaded: those of other topics.
+        """
+
+    def store_all(self, states: Mapping[str, bytes | None]) -> None:
+        """Keep the packed states of topics that were loaded; None: keep none."""
 
 
 def advance_all(
@@ -85,8 +88,7 @@ def advance_all(
 def _store(afters: Sequence[tuple[str, TopicState | None]], states: TopicStates) -> None:
     """Keep the states of some topics."""
     values = iter(TopicState.pack_all([state for _, state in afters if state is not None]))
-    for topic, state in afters:
-        states.store(topic, None if state is None else next(values))
+    states.store_all({topic: None if state is None else next(values) for topic, state in afters})
 
 
 class _Loaded(NamedTuple):
@@ -115,8 +117,8 @@ def _portions(
     """Topics in portions that are in memory at once, each with its packed state and its batch."""
     portion: list[tuple[str, bytes | None, TopicBatch]] = []
     size = 0
-    for topic, batch in batches.items():
-        value = states.load(topic)
+    values = states.load_all(list(batches))
+    for (topic, batch), value in zip(batches.items(), values, strict=True):
         portion.append((topic, value, batch))
         size += len(value or b"")
         if size >= JOINT_BYTES:

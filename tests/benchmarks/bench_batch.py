@@ -15,7 +15,7 @@ import gc
 import sys
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -225,15 +225,16 @@ class TimedPipeline:
             if key.startswith(GROUP_KEY_PREFIX):
                 self._of_bucket(key, events)
 
-    def load(self, topic: str) -> bytes | None:
-        """The packed state of a topic before a batch."""
-        return self._topics.get(topic)
+    def load_all(self, topics: Iterable[str]) -> list[bytes | None]:
+        """The packed states of some topics before a batch."""
+        return [self._topics.get(topic) for topic in topics]
 
-    def store(self, topic: str, value: bytes | None) -> None:
-        """Keep the packed state of a topic after a batch."""
-        assert value is not None
-        self._topics[topic] = value
-        self._bytes["topics' state"] += len(value)
+    def store_all(self, states: Mapping[str, bytes | None]) -> None:
+        """Keep the packed states of some topics after a batch."""
+        for topic, value in states.items():
+            assert value is not None
+            self._topics[topic] = value
+            self._bytes["topics' state"] += len(value)
 
     def _of_bucket(self, key: str, events: list[tuple[str, int, bytes]]) -> None:
         with self._timed("bucket: all"):

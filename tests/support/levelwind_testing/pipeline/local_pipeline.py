@@ -155,14 +155,13 @@ class LocalPipeline:
         """Apply the batch of each topic; return the rows for groups."""
         return joint_update.advance_all(batches, self, self.lag, self.offsets_read)
 
-    def load(self, topic: str) -> bytes | None:
-        """The packed state of a topic before a batch."""
-        return self.topics.pop(topic, None)
+    def load_all(self, topics: Iterable[str]) -> list[bytes | None]:
+        """The packed states of some topics before a batch."""
+        return [self.topics.pop(topic, None) for topic in topics]
 
-    def store(self, topic: str, value: bytes | None) -> None:
-        """Keep the packed state of a topic after a batch."""
-        if value is not None:
-            self.topics[topic] = value
+    def store_all(self, states: Mapping[str, bytes | None]) -> None:
+        """Keep the packed states of some topics after a batch."""
+        self.topics |= {topic: value for topic, value in states.items() if value is not None}
 
     def _of_bucket(self, state_key: str, rows: list[GroupEvent]) -> list[SinkRow]:
         if not state_key.startswith(GROUP_KEY_PREFIX):

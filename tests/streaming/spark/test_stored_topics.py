@@ -1,0 +1,126 @@
+"""States of topics in Spark's store: what Spark's own client asks for, many at a time."""
+
+import pickle
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from pyspark.errors import PySparkRuntimeError
+from pyspark.serializers import read_int, write_int
+from pyspark.sql.streaming.map_state_client import MapStateClient
+from pyspark.sql.streaming.proto import StateMessage_pb2 as messages
+from pyspark.sql.streaming.stateful_processor import MapState
+from pyspark.sql.streaming.stateful_processor_api_client import StatefulProcessorApiClient
+
+from levelwind.streaming.spark.schemas import STATE, TOPIC_NAME
+from levelwind.streaming.spark.stored_topics import MOST_QUESTIONS, ROUND_BYTES, StoredTopics
+
+
+class StateServer:
+    """Stand-in of Spark's server of states: it answers one request after the other."""
+
+    def __init__(self) -> None:
+        self.values: dict[bytes, bytes] = {}
+        self.requests: list[bytes] = []
+        self.fails = False
+
+    def serve(self, listener: socket.socket) -> None:
+        connection, _ = listener.accept()
+        with connection, connection.makefile("rwb") as stream:
+            while stream.peek(1):
+                assert read_int(stream) == 0
+                request = stream.read(read_int(stream))
+                self.requests.append(request)
+                content = self.answer(request).SerializeToString()
+                write_int(len(content), stream)
+                stream.write(content)
+                stream.flush()
+
+    def answer(self, request: bytes) -> Any:
+        """The answer to a request, as Spark's server gives it."""
+        variable = messages.StateRequest.FromString(request).stateVariableRequest
+        call = variable.mapStateCall
+        assert call.stateName == "topics"
+        if self.fails:
+            return messages.StateResponse(statusCode=1, errorMessage="no store")
+        match call.WhichOneof("method"):
+            case "getValue":
+                value = self.values.get(call.getValue.userKey, b"")
+                return messages.StateResponse(statusCode=0, value=value)
+            case "updateValue":
+                self.values[call.updateValue.userKey] = call.updateValue.value
+            case "removeKey":
+                self.values.pop(call.removeKey.userKey, None)
+        return messages.StateResponse(statusCode=0)
+
+
+@contextmanager
+def served(server: StateServer) -> Iterator[MapState]:
+    """Spark's handle of a map of topics that a server has."""
+    with socket.create_server(("localhost", 0)) as listener:
+        thread = threading.Thread(target=server.serve, args=[listener])
+        thread.start()
+        client = StatefulProcessorApiClient(listener.getsockname()[1], TOPIC_NAME)
+        try:
+            yield MapState(MapStateClient(client, TOPIC_NAME, STATE), "topics")
+        finally:
+            client._client_socket.shutdown(socket.SHUT_RDWR)
+            thread.join()
+            client.sockfile.close()
+            client._client_socket.close()
+
+
+def test_it_asks_what_sparks_client_asks() -> None:
+    own, sparks = StateServer(), StateServer()
+    with served(own) as values:
+        states = StoredTopics(values)
+        assert list(states.load_all(["a", "ü"])) == [None, None]
+        states.store_all({"a": b"\x00\xff", "ü": b"", "b": None})
+        assert list(states.load_all(["a", "ü", "b"])) == [b"\x00\xff", b"", None]
+    with served(sparks) as values:
+        for topic in ("a", "ü"):
+            assert values.getValue((topic,)) is None
+        values.updateValue(("a",), (b"\x00\xff",))
+        values.updateValue(("ü",), (b"",))
+        values.removeKey(("b",))
+        for topic in ("a", "ü", "b"):
+            values.getValue((topic,))
+    assert own.requests == sparks.requests
+    assert own.values == sparks.values
+
+
+def test_many_large_states_come_in_rounds_and_others_are_stored_between_them() -> None:
+    server = StateServer()
+    topics = [f"t{number}" for number in range(3 * MOST_QUESTIONS)]
+    large = bytes(ROUND_BYTES // 4)
+    with served(server) as values:
+        states = StoredTopics(values)
+        states.store_all(dict.fromkeys(topics, large))
+        ahead, stored = [], len(server.requests)
+        loading = states.load_all(topics)
+        for loaded, (topic, value) in enumerate(zip(topics, loading, strict=True), 1):
+            assert value == large
+            ahead.append(len(server.requests) - stored - loaded)
+            stored += 1
+            states.store_all({topic: topic.encode()})
+        assert max(ahead) < ROUND_BYTES // len(large)
+        assert list(states.load_all(topics)) == [topic.encode() for topic in topics]
+
+
+def test_spark_may_give_a_state_as_an_array_of_bytes() -> None:
+    server = StateServer()
+    server.values[pickle.dumps(("a",), protocol=5)] = pickle.dumps((bytearray(b"s"),), protocol=5)
+    with served(server) as values:
+        (state,) = StoredTopics(values).load_all(["a"])
+    assert type(state) is bytes
+    assert state == b"s"
+
+
+def test_an_error_of_the_store_ends_the_task() -> None:
+    server = StateServer()
+    server.fails = True
+    with served(server) as values, pytest.raises(PySparkRuntimeError, match="no store"):
+        StoredTopics(values).store_all({"a": b"s"})
