@@ -7,9 +7,11 @@ from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from msgspec import Struct
 
 from levelwind.streaming.rules.event_time import UNKNOWN
 from levelwind.streaming.topic.commit_columns import GROUP_SHIFT, PARTITION_MASK
+from levelwind.streaming.topic.state import TopicState
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -18,11 +20,9 @@ if TYPE_CHECKING:
 
     from levelwind.streaming.rules.event_time import Int64
     from levelwind.streaming.topic.commit_table import CommitTable
-    from levelwind.streaming.topic.state import TopicState
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class LagRequest:
+class LagRequest(Struct, frozen=True, kw_only=True, eq=False):
     """Groups whose lag in a topic is asked for, as of one state of the topic."""
 
     topic: str
@@ -122,11 +122,10 @@ class CommitCells:
         group_at = [0, *accumulate(len(table.groups) for table in tables)]
         id_at = [0, *accumulate(len(table.topic_ids) + 1 for table in tables)]
         row_of = np.full(group_at[-1], UNKNOWN, np.int64)
-        asked = [
-            np.array(request.numbers, np.int64) + at
-            for request, at in zip(rows.requests, group_at[:-1], strict=True)
-        ]
-        row_of[joined(asked)] = np.arange(rows.request.size)
+        asked = np.array(
+            list(chain.from_iterable([request.numbers for request in rows.requests])), np.int64
+        )
+        row_of[asked + np.array(group_at)[rows.request]] = np.arange(rows.request.size)
         # Of each topic first the place of UNKNOWN: a commit without an id may be the topic's.
         of_topic = np.array(
             list(

@@ -11,22 +11,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 
 from levelwind.assignors.problem.drain import waiting_records
-from levelwind.streaming.rules.event_time import UNKNOWN
+from levelwind.streaming.rules.event_time import UNKNOWN, Int64
 from levelwind.streaming.rules.speed import BEHIND_MS
-from levelwind.streaming.topic.lag.commit_cells import joined
+from levelwind.streaming.topic.lag.commit_cells import LagRequest, joined
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from levelwind.streaming.rules.event_time import Int64
-    from levelwind.streaming.topic.lag.commit_cells import LagRequest
     from levelwind.streaming.topic.lag.topic_lags import Lags
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class SampleRequest:
+class SampleRequest(Struct, frozen=True, kw_only=True, eq=False):
     """The lag of a topic's groups at one sample, and their steps before it, that are asked for."""
 
     lag: LagRequest

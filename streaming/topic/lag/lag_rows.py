@@ -7,12 +7,12 @@ of a batch's time.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct
 
 from levelwind.streaming.messages import lag_json
 from levelwind.streaming.messages.buckets import GROUP_KEY_PREFIX, bucket_keys, group_buckets
@@ -20,26 +20,25 @@ from levelwind.streaming.messages.lag_columns import LagRows, LagSamples, scaled
 from levelwind.streaming.messages.own_fields import joined, own_columns
 from levelwind.streaming.messages.rows import Kind, Row
 from levelwind.streaming.rules.event_time import UNKNOWN
-from levelwind.streaming.topic.lag.commit_cells import CommitCells
-from levelwind.streaming.topic.lag.commit_steps import commit_steps, waiting
+from levelwind.streaming.topic.lag.commit_cells import CommitCells, LagRequest
+from levelwind.streaming.topic.lag.commit_steps import SampleRequest, commit_steps, waiting
 from levelwind.streaming.topic.lag.shared_fields import shared_fields
 from levelwind.streaming.topic.lag.topic_lags import ArrivalRates, Lags
+from levelwind.streaming.topic.state import TopicState
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from levelwind.streaming.messages.own_fields import OwnColumns, Texts
     from levelwind.streaming.rules.event_time import Floats, Int64
-    from levelwind.streaming.topic.lag.commit_cells import LagRequest, RequestRows
-    from levelwind.streaming.topic.lag.commit_steps import SampleRequest
-    from levelwind.streaming.topic.state import LagRule, TopicState
+    from levelwind.streaming.topic.lag.commit_cells import RequestRows
+    from levelwind.streaming.topic.state import LagRule
 
 
 _Request = TypeVar("_Request")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class PublishedRequest:
+class PublishedRequest(Struct, frozen=True, kw_only=True, eq=False):
     """The lag of a topic's groups that is asked for to be published."""
 
     lag: LagRequest
@@ -48,8 +47,7 @@ class PublishedRequest:
     """The state that counts the commits of the last sample alone: velocities are as of then."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicRequests:
+class TopicRequests(Struct, frozen=True, kw_only=True, eq=False):
     """What a topic asks for in a batch."""
 
     samples: tuple[SampleRequest, ...] = ()
@@ -62,7 +60,7 @@ class TopicRequests:
         asked = [sample.lag for sample in self.samples]
         if self.published is not None and self.published.lag not in asked:
             asked.append(self.published.lag)
-        return sum(len(lag.numbers) * lag.state.stable.size for lag in asked)
+        return sum([len(lag.numbers) * lag.state.stable.size for lag in asked])
 
 
 def rows_for_groups(topics: Sequence[TopicRequests], rule: LagRule, buckets: int) -> Iterator[Row]:
@@ -199,7 +197,7 @@ def rows_by_bucket(of_requests: RequestRows, buckets: int) -> list[BucketRows]:
     numbers: dict[str, int] = {}
     groups, of_buckets = [], []
     for request in of_requests.requests:
-        of_buckets.append(group_buckets(request.state.commits.groups, buckets)[request.numbers])
+        of_buckets.append(_buckets_of(request, buckets))
         groups += [numbers.setdefault(name, len(numbers)) for name in request.groups]
     bucket_of_row, group_of_row = np.concatenate(of_buckets), np.array(groups)
     names = tuple(numbers)
@@ -212,6 +210,14 @@ def rows_by_bucket(of_requests: RequestRows, buckets: int) -> list[BucketRows]:
             of_bucket = tuple(map(names.__getitem__, present.tolist()))
             split.append(BucketRows(state_key, rows, asked.tolist(), topic, of_bucket, group))
     return split
+
+
+def _buckets_of(request: LagRequest, buckets: int) -> Int64:
+    """The bucket of each group of a request."""
+    names = request.state.commits.groups
+    of_all = group_buckets(names, buckets)
+    # Ascending numbers: as many as there are groups are all of them.
+    return of_all if len(request.numbers) == len(names) else of_all[request.numbers]
 
 
 _Name = TypeVar("_Name", bound=Any)

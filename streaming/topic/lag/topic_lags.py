@@ -75,7 +75,7 @@ class ArrivalRates:
         keys = list(map(id, shared.of_topics))
         for history, topics in zip(shared.histories, shared.topics, strict=True):
             if not all(keys[topic] in self._known for topic in topics):
-                rates = np.split(arrival_rate(history.at, history.end), len(topics))
+                rates = arrival_rate(history.at, history.end).reshape(len(topics), -1)
                 self._known.update(zip([keys[topic] for topic in topics], rates, strict=True))
         return np.concatenate([self._known[key] for key in keys]).reshape(len(keys), -1)
 

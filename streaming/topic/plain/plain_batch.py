@@ -6,26 +6,26 @@ for itself, as calls of NumPy do not count there.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from levelwind.assignors.protocol.records import OffsetsRecord
+from levelwind.streaming.messages.rows import TopicCommits
 from levelwind.streaming.topic import sampling
-from levelwind.streaming.topic.state import READER_TTL_MS, UNCOUNTED_MARGIN
+from levelwind.streaming.topic.state import READER_TTL_MS, UNCOUNTED_MARGIN, LogPosition, TopicState
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
-    from levelwind.streaming.messages.rows import TopicCommits
     from levelwind.streaming.topic.batch import ReadRecord, TopicBatch
-    from levelwind.streaming.topic.state import LogPosition, TopicState
 
 MAX_ENTRIES = 2048
 """Commits of a topic, counted and not, up to which it is updated with others."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class AppliedSample:
+class AppliedSample(Struct, frozen=True, kw_only=True, eq=False):
     """A sample of a plain batch, which has to be applied."""
 
     record: OffsetsRecord
@@ -34,8 +34,7 @@ class AppliedSample:
     """The end offsets of the offsets topic."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class PlainBatch:
+class PlainBatch(Struct, frozen=True, kw_only=True, eq=False):
     """A topic's state and a batch that may be plain.
 
     Whether all commits are of groups that have committed to the partition before shows with their
@@ -72,15 +71,16 @@ class PlainBatch:
         ids = state.commits.topic_ids
         if any(commits.topic_ids != ids for commits in batch.commits):
             return None
-        added = state.uncounted_commits.code.size + sum(c.group.size for c in batch.commits)
+        added = state.uncounted_commits.code.size + sum([c.group.size for c in batch.commits])
         counted = state.commits.code.size
         if counted + added > MAX_ENTRIES or added > counted + UNCOUNTED_MARGIN:
             return None
-        known = {group: number for number, group in enumerate(state.commits.groups)}
+        groups = state.commits.groups
+        known = dict(zip(groups, range(len(groups)), strict=True))
         if not known.keys() >= state.planned_readers.keys():
             return None
         try:
-            numbers = [tuple([known[group] for group in c.groups]) for c in batch.commits]
+            numbers = [tuple(map(known.__getitem__, c.groups)) for c in batch.commits]
         except KeyError:
             return None
         samples = _samples(state, batch.records, offsets_read)
