@@ -26,7 +26,7 @@ DEFAULT_BUCKETS = 2
 """The number of buckets where a caller does not say it."""
 REMEMBERED_GROUPS = REMEMBERED_TOPICS = 2**16
 """The number of groups, and of topics, whose state keys are remembered."""
-REMEMBERED_LISTS, MAX_REMEMBERED_LIST = 16, 4096
+REMEMBERED_LISTS, MAX_REMEMBERED_LIST = 64, 4096
 """The number of lists of groups whose buckets are remembered, and the length of one."""
 _SEED = 42
 _WORD = 2**32 - 1

@@ -12,10 +12,17 @@ _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
 
 
+SHORT_SHARE = 128
+"""The share of the longest list up to which a list is short, and the number of short lists that are
+remembered for each long one: a fleet has thousands of topics, each with a few groups."""
+
+
 def remembered(
     lists: int, longest: int, size: Callable[..., int] = len
 ) -> Callable[[Callable[_Arguments, _Result]], Callable[_Arguments, _Result]]:
-    """Remember a function's results for short lists; long ones would take too much memory.
+    """Remember a function's results for lists; very long ones would take too much memory.
+
+    Short lists are remembered apart.
 
     Args:
         lists: the number of lists that are remembered.
@@ -24,11 +31,16 @@ def remembered(
     """
 
     def decorate(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
-        known: Callable[..., _Result] = lru_cache(maxsize=lists)(function)
+        of_short: Callable[..., _Result] = lru_cache(maxsize=lists * SHORT_SHARE)(function)
+        of_long: Callable[..., _Result] = lru_cache(maxsize=lists)(function)
+        longest_short = longest // SHORT_SHARE
 
         @wraps(function)
         def call(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
-            return (known if size(args[0]) <= longest else function)(*args, **kwargs)
+            length = size(args[0])
+            if length <= longest_short:
+                return of_short(*args, **kwargs)
+            return (of_long if length <= longest else function)(*args, **kwargs)
 
         return call
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from levelwind.streaming.rules.event_time import Floats, Int64, Mask
     from levelwind.streaming.topic.state import LagRule, Racks, TopicState
 
-REMEMBERED_LAYOUTS, MAX_REMEMBERED_LAYOUT = 4096, 64
+REMEMBERED_LAYOUTS, MAX_REMEMBERED_LAYOUT = 32, 4096
 """The number of layouts whose racks are remembered as JSON, and the partitions of one."""
 
 
