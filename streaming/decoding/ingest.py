@@ -232,8 +232,8 @@ def _pack_records(packed: PackedRows, raws: Iterable[Raw], kind: TopicKind, topi
         else:
             _pack_record(packed, raw, record, topics)
     for state_key, (of_samples, records) in samples.items():
-        row = BucketSamples(raws=of_samples, records=records)
-        packed.add(state_key, Kind.SAMPLES, row.pack())
+        for row in BucketSamples(raws=of_samples, records=records).divided():
+            packed.add(state_key, Kind.SAMPLES, row.pack())
 
 
 def unreadable(raw: Raw, topics: Topics) -> str | None:

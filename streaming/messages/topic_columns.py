@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 
     from levelwind.streaming.messages.packing import Arrays, Meta
 
+MAX_PARTITIONS = 64
+"""The number of a topic's partitions up to which its samples may be plain."""
+MAX_SAMPLES = 4096
+"""The number of samples in a row, of a few kilobytes at most each."""
 _Joined = TypeVar("_Joined", bytes, tuple[int, ...])
 
 
@@ -120,7 +124,8 @@ _WIDE = ("offset", "at", "position")
 class BucketSamples(Struct, frozen=True, kw_only=True):
     """Plain samples of a bucket's topics: with an exact cut, without gaps, and no replays.
 
-    A sample is decoded once: its record's bytes are for a sample that has to wait.
+    A sample is decoded once: its record's bytes are for a sample that has to wait. A sample of many
+    partitions is none: unpacked with all others of a backlog, their numbers would take much memory.
     """
 
     raws: Sequence[Raw]
@@ -132,7 +137,14 @@ class BucketSamples(Struct, frozen=True, kw_only=True):
     def fits(raw: Raw, record: OffsetsRecord) -> bool:
         """Whether a sample is plain."""
         is_exact = record.offsets_topic_ends is not None
-        return is_exact and record.gaps is None and not raw.replayed
+        is_small = len(record.begin) <= MAX_PARTITIONS
+        return is_exact and is_small and record.gaps is None and not raw.replayed
+
+    def divided(self) -> Iterator[BucketSamples]:
+        """These samples as rows that are not too large."""
+        for first in range(0, len(self.raws), MAX_SAMPLES):
+            some = slice(first, first + MAX_SAMPLES)
+            yield BucketSamples(raws=self.raws[some], records=self.records[some])
 
     def pack(self) -> bytes:
         """The payload."""

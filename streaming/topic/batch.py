@@ -14,20 +14,23 @@ from levelwind.streaming.messages.topic_columns import BucketCommits, BucketSamp
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from levelwind.assignors.protocol.records import Record, Rejection, Tombstone
+    from levelwind.assignors.protocol.records import OffsetsRecord, Record, Rejection, Tombstone
 
 
 class ReadRecord(NamedTuple):
-    """A record of the observer as it was read, and its content."""
+    """A record of the observer as it was read."""
 
     raw: Raw
-    record: Record | Tombstone | Rejection
-    """A layout, a sample or a tombstone: the decoding passes nothing else on."""
+    sample: OffsetsRecord | None = None
+    """Its content, if it is a plain sample."""
 
-    @classmethod
-    def of(cls, raw: Raw) -> ReadRecord:
-        """A record with its content."""
-        return cls(raw, decode("metadata", raw.key, raw.value))
+    @property
+    def record(self) -> Record | Tombstone | Rejection:
+        """Its content: a layout, a sample or a tombstone; the decoding passes nothing else on.
+
+        That of a wide topic takes megabytes, and is not kept.
+        """
+        return self.sample or decode("metadata", self.raw.key, self.raw.value)
 
 
 class TopicBatch(Struct, kw_only=True):
@@ -38,8 +41,16 @@ class TopicBatch(Struct, kw_only=True):
     """Replays from an operator, each of one commit."""
     plans: list[PlanCovers] = []
     """Plans that cover the topic, the newest first."""
-    records: list[ReadRecord] = []
-    """Records of the observer, in the order of their log; replayed ones, too."""
+    samples: list[ReadRecord] = []
+    """Plain samples."""
+    packed_records: list[bytes] = []
+    """Other records of the observer, each a packed `Raw`."""
+
+    @property
+    def records(self) -> list[ReadRecord]:
+        """Records of the observer, in the order of their log; replayed ones, too."""
+        others = [ReadRecord(Raw.unpack(payload)) for payload in self.packed_records]
+        return sorted([*self.samples, *others], key=lambda r: (r.raw.partition, r.raw.offset))
 
     @classmethod
     def by_topic(cls, rows: Iterable[tuple[str, int, bytes]]) -> dict[str, TopicBatch]:
@@ -53,14 +64,13 @@ class TopicBatch(Struct, kw_only=True):
                 case Kind.SAMPLES:
                     samples = BucketSamples.unpack(payload)
                     for raw, record in zip(samples.raws, samples.records, strict=True):
-                        batches[record.topic].records.append(ReadRecord(raw, record))
+                        batches[record.topic].samples.append(ReadRecord(raw, record))
                 case Kind.REPLAYED_COMMIT:
                     batches[topic].replayed_commits.append(TopicCommits.unpack(payload))
                 case Kind.PLAN_COVERS:
                     batches[topic].plans.append(PlanCovers.unpack(payload))
                 case _:
-                    batches[topic].records.append(ReadRecord.of(Raw.unpack(payload)))
+                    batches[topic].packed_records.append(payload)
         for batch in batches.values():
             batch.plans.sort(key=lambda plan: (plan.at, plan.group), reverse=True)
-            batch.records.sort(key=lambda read: (read.raw.partition, read.raw.offset))
         return batches

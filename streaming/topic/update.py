@@ -144,12 +144,13 @@ class TopicUpdate:
 
         A sample is complete once all commits that belong to it have been read.
         """
-        deferred = [ReadRecord.of(Raw.unpack(payload)) for payload in self._state.deferred_records]
+        deferred = [ReadRecord(Raw.unpack(payload)) for payload in self._state.deferred_records]
         applicable, ended = applicable_records(records, self._state)
         self._rows += ended
         read = [*deferred, *applicable]
         self._state = replace(self._state, deferred_records=())
-        for index, (raw, record) in enumerate(read):
+        for index, (raw, _) in enumerate(read):
+            record = read[index].record
             position = (f"{raw.topic}/{raw.partition}", raw.offset)
             if isinstance(record, TopicRecord):
                 self._apply_plans(record.at)

@@ -108,7 +108,8 @@ def _samples(
     """The samples of a batch; None: it has other records, or samples that need a closer look."""
     samples: list[AppliedSample] = []
     at, last = state.at, state.sample_position
-    for raw, record in records:
+    for read in records:
+        raw, record = read.raw, read.record
         if raw.replayed or not isinstance(record, OffsetsRecord) or record.id != state.id:
             return None
         cut, log = record.offsets_topic_ends, f"{raw.topic}/{raw.partition}"

@@ -3,11 +3,17 @@
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from levelwind.assignors.protocol.records import OffsetsRecord, encode
 from levelwind.streaming.messages.buckets import topic_key
 from levelwind.streaming.messages.rows import Raw
-from levelwind.streaming.messages.topic_columns import BucketCommits, BucketSamples
+from levelwind.streaming.messages.topic_columns import (
+    MAX_PARTITIONS,
+    MAX_SAMPLES,
+    BucketCommits,
+    BucketSamples,
+)
 
 BUCKETS = 3
 OFFSETS = st.integers(-1, 2**62)
@@ -39,8 +45,35 @@ def test_samples_are_read_back_with_the_bytes_of_their_records(
         raws.append(
             Raw(topic="m", partition=1, offset=number, timestamp=7 + number, key=key, value=value)
         )
-    row = BucketSamples.unpack(BucketSamples(raws=raws, records=records).pack())
-    assert row == BucketSamples(raws=raws, records=records)
+    row = BucketSamples(raws=raws, records=records)
+    assert BucketSamples.unpack(row.pack()) == row
+
+
+def test_samples_of_a_backlog_are_several_rows() -> None:
+    record = OffsetsRecord(
+        topic="a", at=1, id="id", begin=(0,), stable=(0,), high=(0,), offsets_topic_ends=()
+    )
+    raw = Raw(topic="m", partition=0, offset=0, timestamp=0, key=b"", value=b"")
+    assert BucketSamples.fits(raw, record)
+    count = MAX_SAMPLES + 1
+    rows = list(BucketSamples(raws=[raw] * count, records=[record] * count).divided())
+    assert [len(row.raws) for row in rows] == [MAX_SAMPLES, 1]
+    assert [len(row.records) for row in rows] == [MAX_SAMPLES, 1]
+
+
+def test_a_sample_that_needs_a_closer_look_or_much_memory_is_a_row_of_its_own() -> None:
+    wide = (0,) * (MAX_PARTITIONS + 1)
+    plain = OffsetsRecord(
+        topic="a", at=1, id="id", begin=(0,), stable=(0,), high=(0,), offsets_topic_ends=()
+    )
+    raw = Raw(topic="m", partition=0, offset=0, timestamp=0, key=b"", value=b"")
+    assert not BucketSamples.fits(replace(raw, until=3), plain)
+    for record in (
+        replace(plain, begin=wide, stable=wide, high=wide),
+        replace(plain, gaps=((1, 2),)),
+        replace(plain, offsets_topic_ends=None),
+    ):
+        assert not BucketSamples.fits(raw, record)
 
 
 @given(st.lists(st.tuples(st.integers(1, 3), st.integers(1, 3), st.integers(0, 2)), min_size=1))
