@@ -312,7 +312,7 @@ def _pack_commits(
             kept = kept[~nameless[kept]]
     if not kept.size:
         return
-    columns = CommitColumns(commits, order.topics, topic, at, records)
+    columns = PackableCommits(commits, order.topics, topic, at, records)
     for of_bucket in columns.packable(kept).divided(packed.buckets):
         if until == NO_REPLAY:
             state_key = topic_key(of_bucket.topics[0], packed.buckets)
@@ -340,7 +340,7 @@ def _by_bucket(topics: Sequence[str], buckets: int) -> TopicOrder:
     return TopicOrder([topics[number] for number in order], rank)
 
 
-class CommitColumns(NamedTuple):
+class PackableCommits(NamedTuple):
     """The commits of a batch, and what they are packed with."""
 
     commits: offsets_topic.DecodedCommits
