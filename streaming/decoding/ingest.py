@@ -302,7 +302,7 @@ def _pack_commits(
     at = np.where(
         tombstone | (commits.at < 0), np.maximum(records.timestamp[commits.row], 0), commits.at
     )
-    order = _by_bucket(commits.topics, packed.buckets)
+    order = by_bucket(commits.topics, packed.buckets)
     topic = order.rank[commits.topic]
     kept = last_in_bucket(topic=topic, key=commits.key, bucket=at // BUCKET_MS)
     if "" in commits.groups:
@@ -312,7 +312,8 @@ def _pack_commits(
             kept = kept[~nameless[kept]]
     if not kept.size:
         return
-    columns = PackableCommits(commits, order.topics, topic, at, records)
+    source, position = (column[commits.row] for column in (records.partition, records.offset))
+    columns = PackableCommits(commits, order.topics, topic, at, source, position)
     for of_bucket in columns.packable(kept).divided(packed.buckets):
         if until == NO_REPLAY:
             state_key = topic_key(of_bucket.topics[0], packed.buckets)
@@ -331,7 +332,7 @@ class TopicOrder(NamedTuple):
     """Of each topic as it came, its position in `topics`."""
 
 
-def _by_bucket(topics: Sequence[str], buckets: int) -> TopicOrder:
+def by_bucket(topics: Sequence[str], buckets: int) -> TopicOrder:
     """Topics in the order of their buckets."""
     state_keys = [topic_key(topic, buckets) for topic in topics]
     order = sorted(range(len(topics)), key=state_keys.__getitem__)
@@ -349,8 +350,10 @@ class PackableCommits(NamedTuple):
     """By commit, an index of `topics`."""
     at: Int64
     """The time of each commit."""
-    records: RecordColumns
-    """The records of the offsets topic."""
+    source: Int64
+    """The partition of the offsets topic that holds each commit's record."""
+    position: Int64
+    """The offset of that record."""
 
     def packable(self, kept: Int64) -> BucketCommits:
         """Some of the commits, ascending by topic."""
@@ -360,7 +363,7 @@ class PackableCommits(NamedTuple):
         topic_ids = [
             base64.urlsafe_b64encode(name).decode().rstrip("=") for name in commits.topic_ids
         ]
-        rows, first = commits.row[kept], _firsts(topic)
+        first = _firsts(topic)
         return BucketCommits(
             topics=tuple([self.topics[number] for number in topic[first].tolist()]),
             commits=np.append(first[1:], topic.size) - first,
@@ -373,8 +376,8 @@ class PackableCommits(NamedTuple):
             partition=commits.partition[kept],
             offset=commits.offset[kept],
             at=self.at[kept],
-            source=self.records.partition[rows],
-            position=self.records.offset[rows],
+            source=self.source[kept],
+            position=self.position[kept],
         )
 
 
