@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from levelwind.streaming.decoding.ingest import distinct_by_topic
+from levelwind.streaming.decoding.commit_rows import distinct_by_topic
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(-1, 5)), max_size=20))
