@@ -111,6 +111,9 @@ class EndOffsetHistory(Struct, frozen=True, kw_only=True):
 def wide_steps(histories: Sequence[EndOffsetHistory]) -> list[bool]:
     """Whether a step of each history takes more than 32 bits."""
     # Ends never fall, so that steps are as wide as the whole way at most.
+    last = [history.end[-1] for history in histories if history.at.size]
+    if not last or np.concatenate(last).max(initial=0) < 2**31 - 1:
+        return [False] * len(histories)
     highest = [
         int(history.end[-1].max(initial=0)) if history.at.size else 0 for history in histories
     ]
