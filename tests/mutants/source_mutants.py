@@ -554,10 +554,10 @@ RECORDS = (
         name="index-behind-the-last-is-read",
         file="assignors/protocol/declared/json_form.py",
         old="""\
-            if numbers and (highest := max(numbers)) >= 0 and highest >= len(items or ()):
+            if numbers and max(numbers) >= len(getattr(part, indexed) or ()):
 """,
         new="""\
-            if numbers and (highest := max(numbers)) >= 0 and highest > len(items or ()):
+            if numbers and max(numbers) > len(getattr(part, indexed) or ()):
 """,
         harm="An owner that is no member is read, and whoever looks it up fails.",
         caught_by=(

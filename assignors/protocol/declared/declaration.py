@@ -20,13 +20,9 @@ from levelwind.assignors.protocol.partition_ranges import WireError
 
 def _key_of(word: str | None, names: tuple[str, ...]) -> Callable[[Any], Key]:
     """Return the getter of a record's key."""
-    first = () if word is None else (word,)
     if not names:
-        return lambda _: first
-    parts = attrgetter(*names)
-    if len(names) == 1:
-        return lambda record: (*first, parts(record))
-    return lambda record: (*first, *parts(record))
+        return lambda _: () if word is None else (word,)
+    return attrgetter(*names) if word is None else attrgetter("WORD", *names)
 
 
 class Declared(msgspec.Struct, frozen=True, kw_only=True):
@@ -123,7 +119,8 @@ def _plain(value: object) -> object:
     raise TypeError(f"a value of type {type(value).__name__}")
 
 
-_encode = msgspec.json.Encoder(order="sorted", enc_hook=_plain).encode
+# Fields are in their order already: a struct of `json_form` has them so.
+_encode = msgspec.json.Encoder(order="deterministic", enc_hook=_plain).encode
 
 
 def canonical(document: object) -> bytes:

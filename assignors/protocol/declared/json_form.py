@@ -199,7 +199,8 @@ class JsonForm(Generic[Part]):
         self._version = {name: Literal[value] for name, value in self._v.items()}
         self._check_part = getattr(part_type, "check", None)
         self._reads = [(c.name, c.shape.read) for c in self.columns if c.shape.read is not None]
-        self._writes = [(c.name, c.shape.write) for c in self.columns if c.shape.write is not None]
+        written = [(c.name, shape_of(without_none(self.hints[c.name]))) for c in self.columns]
+        self._writes = [(name, shape.write) for name, shape in written if shape.write is not None]
         self._defaults = [
             (c.name, c.default)
             for c in self.columns
@@ -215,7 +216,7 @@ class JsonForm(Generic[Part]):
             if len(names) > 1
         ]
         self._indices = [
-            (name, indexed, attrgetter(name, indexed))
+            (name, indexed)
             for name, hint in self.hints.items()
             for mark in marks_of(hint, Among)
             for indexed in self.dimensions[mark.dimension][:1]
@@ -279,7 +280,8 @@ class JsonForm(Generic[Part]):
 
     def written(self, part: Part) -> Struct:
         """The object of a part: an instance of `wire`, whose defaults are not written."""
-        values = asdict(part) | self._v
+        values = asdict(part)
+        values |= self._v
         for name in self._elsewhere:
             del values[name]
         for name, default in self._omitted:
@@ -302,9 +304,9 @@ class JsonForm(Generic[Part]):
                 named = zip(names, get(part), strict=True)
                 lengths = ", ".join(f"{n} {len(items)}" for n, items in named if items is not None)
                 raise WireError(f"lists by {dimension} differ in length: {lengths}")
-        for name, indexed, get in self._indices:
-            numbers, items = get(part)
-            if numbers and (highest := max(numbers)) >= 0 and highest >= len(items or ()):
+        for name, indexed in self._indices:
+            numbers = getattr(part, name)
+            if numbers and max(numbers) >= len(getattr(part, indexed) or ()):
                 raise WireError(f"{name}: an index that {indexed} does not have")
         if self._check_part is not None:
             self._check_part(part)
@@ -361,7 +363,11 @@ def _dimensions(hints: Mapping[str, Any]) -> dict[str, list[str]]:
 def _struct(
     name: str, columns: Iterable[Column], *further: Mapping[str, Any]
 ) -> type[msgspec.Struct]:
-    """The struct of some columns, and of further fields that are named as in JSON."""
+    """The struct of some columns, and of further fields that are named as in JSON.
+
+    Its fields stand in the order of their names in JSON, in which a record is written, so that
+    neither who writes it has to sort them nor who reads it has to look for the next one.
+    """
     renamed: dict[str, str] = {}
     declared: list[Any] = []
     for column in columns:
@@ -375,6 +381,7 @@ def _struct(
     for wire_name, hint in (item for hints in further for item in hints.items()):
         may_miss = NoneType in get_args(hint)
         declared.append((wire_name, without_none(hint), None) if may_miss else (wire_name, hint))
+    declared.sort(key=lambda field: renamed.get(field[0], field[0]))
     return msgspec.defstruct(
         name, declared, rename=renamed, kw_only=True, frozen=True, omit_defaults=True
     )

@@ -44,11 +44,16 @@ def short_column(
     numbers: Sequence[float | None],
 ) -> msgspec.Raw | list[float | msgspec.Raw | None]:
     """Numbers as `short` writes them; where nearly all are from 0, in one go."""
+    try:
+        total: float = sum(numbers)  # type: ignore[arg-type]
+    except TypeError:  # a partition has none
+        total = sum(number for number in numbers if number)
     # What is not finite, or may be an integer that no float is exact for, shows in the sum.
-    if 0 <= sum(filter(None, numbers)) < EXACT_INTEGERS_BELOW:
+    if 0 <= total < EXACT_INTEGERS_BELOW:
         column = _encode(numbers)
-        # Neither a number with an exponent, nor a negative one, nor one below `LEAST_PLAIN`.
-        if not (b"e" in column or b"-" in column or b"0.0000" in column):
+        # Neither a negative number, nor one with an exponent, which is negative where the number is
+        # below `EXACT_INTEGERS_BELOW`, nor one below `LEAST_PLAIN`.
+        if not (b"-" in column or b"0.0000" in column):
             column = column.replace(b".0,", b",")
             return msgspec.Raw(column[:-3] + b"]" if column.endswith(b".0]") else column)
     return [
