@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+import re
+from typing import TYPE_CHECKING, Final
 
 import msgspec
+from msgspec import Struct
 
 from levelwind.assignors.protocol.declared.declaration import declaration_of
 from levelwind.assignors.protocol.declared.json_form import decoded
@@ -18,8 +20,13 @@ _form = declaration_of(LagRecord).form
 _head = msgspec.json.Decoder(_form.some("at"))
 _figures = msgspec.json.Decoder(_form.some("lag", "rate"))
 
+_begin = re.compile(rb'\{"at":([1-9][0-9]{,17}),').match
+"""Of a sample in canonical JSON: any number of so many digits is a time that a record may have."""
+BEFORE_LAST: Final = b',"v":%d,"velocity":' % LagRecord.V
+"""Bytes before the last list of a sample in canonical JSON, which is its last field."""
 
-class LagFigures(NamedTuple):
+
+class LagFigures(Struct, frozen=True):
     """What a rough look at a sample needs of it."""
 
     lag: tuple[int, ...]
@@ -28,7 +35,7 @@ class LagFigures(NamedTuple):
     """Records that arrive per second, by partition; None where no rate is known."""
 
 
-class UnreadLag(NamedTuple):
+class UnreadLag(Struct, frozen=True):
     """A record of `levelwind.lag` of which little has been read."""
 
     group: str
@@ -63,7 +70,15 @@ class UnreadLag(NamedTuple):
 
 
 def left_unread(group: str, topic: str, value: bytes) -> UnreadLag | None:
-    """The sample of a group's lag in a topic; None if its value has no time or another version."""
+    """The sample of a group's lag in a topic; None if its value has no time or another version.
+
+    The head of canonical JSON is read from its bytes: the rest may be no JSON, which is found when
+    it is read.
+    """
+    head, last = _begin(value), value.rfind(b"[")
+    # Nothing but the end of the value follows the list, so the version is the value's own.
+    if head and value.endswith(BEFORE_LAST, 0, last) and value.find(b"]", last) == len(value) - 2:
+        return UnreadLag(group, topic, int(head[1]), value)
     try:
         return UnreadLag(group, topic, decoded(_head, value).at, value)
     except WireError:

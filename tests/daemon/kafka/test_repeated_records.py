@@ -100,7 +100,7 @@ def test_no_more_members_are_remembered_than_allowed():
     assert len(announcements._last) == 2
 
 
-SAMPLE = lag(5, 0, rate=(1.5, None), seconds=(0.1, 0.0))
+SAMPLE = lag(5, 0, rate=(1.5, None), velocity=(2.5, None), seconds=(0.1, 0.0))
 
 
 OTHERS = {
@@ -108,6 +108,7 @@ OTHERS = {
     "a rate": replace(SAMPLE, rate=(1.5, 2.5)),
     "two stale partitions": replace(SAMPLE, stale=(0, 1)),
     "another partition": lag(5, 0, 1, rate=(1.5, None, 1.0), seconds=(0.1, 0.0, 0.0)),
+    "no velocity": replace(SAMPLE, velocity=None),
 }
 
 
@@ -163,6 +164,23 @@ def test_a_sample_without_a_time_or_of_another_version_is_refused_at_once(before
     refused = lazy.decode("lag", key, broken)
     assert isinstance(refused, Rejection)
     assert refused == decode("lag", key, broken)
+
+
+@pytest.mark.parametrize(
+    "after", [b',"w":{"at":9,"v":2,"velocity":[1]}}', b',"w":[{"v":2,"velocity":[1]}]}']
+)
+def test_the_version_of_a_part_is_not_that_of_the_sample(after):
+    value = encode(SAMPLE)[1]
+    later = left_unread("g", "t", value[:-1] + after)
+    assert (later.at, later.read()) == (SAMPLE.at, SAMPLE)
+    assert left_unread("g", "t", value.replace(b'"v":2', b'"v":3')[:-1] + after) is None
+
+
+@pytest.mark.parametrize("spaced", [b" ", b"\n"])
+def test_a_sample_that_is_not_canonical_is_left_unread_too(spaced):
+    value = encode(SAMPLE)[1].replace(b",", b"," + spaced)
+    unread = left_unread("g", "t", value)
+    assert (unread.at, unread.read()) == (SAMPLE.at, SAMPLE)
 
 
 @pytest.mark.parametrize("value", [None, b"{", b""])
