@@ -54,13 +54,15 @@ def overdue_at(ledger: Ledger) -> float:
     return at
 
 
-def released_at(ledger: Ledger, time: PlannerTime, live: Collection[str]) -> tuple[float, float]:
+def released_at(
+    ledger: Ledger, time: PlannerTime, live: Collection[Incarnation]
+) -> tuple[float, float]:
     """Time at which an eviction may have been waited out, or a member's commits may be fenced.
 
     Args:
         ledger: the ledger.
         time: the time of the step.
-        live: instances with an incarnation that is live, which fences the older ones itself.
+        live: the incarnations that are live: each fences the older ones of its instance itself.
 
     Returns:
         Boot seconds, and boot seconds up to which all announcements must be handled: infinite where
@@ -75,6 +77,8 @@ def released_at(ledger: Ledger, time: PlannerTime, live: Collection[str]) -> tup
             now = min(now, eviction.free_at)
         elif not holding.silence_confirmed(time.read_until):
             read_until = min(read_until, holding.silence_confirmed_at)
-        elif not (holding.unfenced and eviction.fencing == "asked") or incarnation.instance in live:
+        elif not (holding.unfenced and eviction.fencing == "asked") or incarnation.instance in {
+            other.instance for other in live
+        }:
             now = float("-inf")
     return now, read_until

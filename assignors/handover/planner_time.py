@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from msgspec import Struct
 
 
-class PlannerTime(NamedTuple):
+class PlannerTime(Struct, frozen=True):
     """The time at which the planner takes a step for one group."""
 
     now: float

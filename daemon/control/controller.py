@@ -107,7 +107,8 @@ __all__ = [
 PLANNER_REPEAT_SECONDS = 3600.0
 """Time after which a planner publishes its own record again, whatever else it publishes."""
 
-SAMPLES: Final = (LagRecord, UnreadLag)
+MOST: Final = (UnreadLag, MemberRecord, LagRecord)
+"""Most of all records."""
 OWN: Final = (ProxyRecord, ProposalRecord)
 """Records that the control itself writes of a group, and never takes in."""
 
@@ -127,9 +128,9 @@ def step(state: ControlState, event: Event, clock: Clock) -> tuple[ControlState,
     """
     match event:
         case RecordReceived(kind=kind, record=record):
-            return _receive(state, [(kind, record)], clock)
+            return _receive(state, ((kind, record),), clock)
         case RecordsReceived(records=received):
-            return _receive(state, [(each.kind, each.record) for each in received], clock)
+            return _receive(state, ((each.kind, each.record) for each in received), clock)
         case Ticked(budget=budget, frozen=frozen):
             freeze, events = state.freeze.changed(frozen, clock.now)
             state, effects = tick(replace(state, freeze=freeze), budget, clock)
@@ -182,9 +183,9 @@ def _receive(
     received: dict[str, _Received] = {}
     clocks, layouts = state.clocks, state.topics
     for kind, record in records:
+        if _entered_in_place(state, record, clocks):
+            continue
         match record:
-            case LagRecord() | UnreadLag():
-                pass  # the most of all records, with those of members
             case MemberRecord():
                 state, raised = _raise_planner_epoch(state, record)
                 effects += raised
@@ -268,6 +269,28 @@ def _proxy_record(state: ControlState, changed: ProxyChanged, clock: Clock) -> P
     return Publish(records=(("assignments", record),))
 
 
+def _entered_in_place(
+    state: ControlState, record: Record | Tombstone | UnreadLag, clocks: MembersClocks
+) -> bool:
+    """Enter a sample that no decision waits for, or an announcement that repeats the last one.
+
+    Most records are one or the other. Return whether this one was.
+    """
+    if not isinstance(record, MOST):
+        return False
+    row = state.groups.row(record.group)
+    if row is None:
+        return False
+    group = row.group
+    if isinstance(record, MemberRecord):
+        taken_in = as_taken_in(record, group, state.topics, state.patterns)
+        return repeated(group, taken_in, clocks.readable_in(row.partition))
+    if not sampled(group, record):
+        return False
+    state.groups.look_at(row, sample_looked_at(group))
+    return True
+
+
 def _take_in(
     state: ControlState,
     kind: TopicKind,
@@ -282,14 +305,9 @@ def _take_in(
     if name is None or (isinstance(record, Tombstone) and known is None):
         return
     group = _new_group(state, name) if known is None else known
-    if isinstance(record, SAMPLES) and known is not None and sampled(group, record):
-        state.groups.look_at(name, sample_looked_at(group))
-        return
     time = clocks.time_of(name, clock.now)
     if isinstance(record, MemberRecord):
         record = as_taken_in(record, group, state.topics, state.patterns)
-        if repeated(group, record, time):
-            return
         state.groups.subscribed(name, record)
     updated, events = _applied(group, record, time)
     if updated is known and not events:

@@ -44,14 +44,14 @@ class _Announcement(NamedTuple):
     record: MemberRecord
     """The record that was read."""
 
-    def number_in(self, value: bytes) -> int | None:
+    def number_in(self, value: bytes) -> bytes | None:
         """Return the number of an announcement that says the same; None if it does not."""
         if not (value.startswith(self.before) and value.endswith(self.after)):
             return None
         digits = value[len(self.before) : len(value) - len(self.after)]
         if not (digits.isdigit() and len(digits) <= NUMBER_DIGITS):
             return None
-        return None if digits[0] == ord("0") and digits != b"0" else int(digits)
+        return None if digits.startswith(b"0") and digits != b"0" else digits
 
 
 class RepeatedRecords:
@@ -88,7 +88,7 @@ class RepeatedRecords:
         if last is not None and value is not None:
             number = last.number_in(value)
             if number is not None:
-                return last.record if self._lazy else replace(last.record, heartbeat=number)
+                return last.record if self._lazy else replace(last.record, heartbeat=int(number))
         record = decode(kind, key, value)
         if last is not None:
             del self._last[key]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import (
     OFFSET_BEGINNING,
@@ -20,8 +20,10 @@ from confluent_kafka import (
     TopicPartition,
 )
 from confluent_kafka.admin import OffsetSpec
+from msgspec import Struct
 
-from levelwind.assignors.protocol.records import Rejection
+from levelwind.assignors.protocol.records import Record, Rejection, Tombstone
+from levelwind.assignors.protocol.topics import TopicKind
 from levelwind.assignors.protocol.unread_lag import UnreadLag
 from levelwind.daemon.errors import ClusterUnavailableError, NotFoundError
 from levelwind.daemon.kafka import clients
@@ -33,8 +35,7 @@ if TYPE_CHECKING:
     from confluent_kafka import Consumer, Message
     from confluent_kafka.admin import AdminClient
 
-    from levelwind.assignors.protocol.records import Record, Tombstone
-    from levelwind.assignors.protocol.topics import TopicKind, Topics
+    from levelwind.assignors.protocol.topics import Topics
 
     Decode = Callable[
         [TopicKind, bytes | None, bytes | None], Record | Tombstone | Rejection | UnreadLag | None
@@ -63,7 +64,7 @@ REQUIRED: Mapping[str, Any] = {
 }
 
 
-class ConsumedRecord(NamedTuple):
+class ConsumedRecord(Struct, frozen=True):
     """A record of levelwind, with its position in the log."""
 
     kind: TopicKind
@@ -88,7 +89,7 @@ class RejectedMessage:
     timestamp: int
 
 
-class UnreadMessage(NamedTuple):
+class UnreadMessage(Struct, frozen=True):
     """A sample of lag that was left unread, with its position in the log."""
 
     kind: TopicKind

@@ -26,9 +26,7 @@ class LogImage:
     """The newest records and tombstones, in the order in which they were written."""
 
     def __init__(self, most_tombstones: int = MOST_TOMBSTONES) -> None:
-        self._newest: OrderedDict[Hashable, tuple[TopicKind, Record | Tombstone | UnreadLag]] = (
-            OrderedDict()
-        )
+        self._newest: dict[Hashable, ConsumedRecord | UnreadMessage] = {}
         self._tombstones: OrderedDict[Hashable, None] = OrderedDict()
         self._most_tombstones = most_tombstones
 
@@ -38,8 +36,8 @@ class LogImage:
         Each partition has records of its own of the keys that all partitions have.
         """
         key = (read.kind, read.partition, read.record.key)
-        self._newest[key] = (read.kind, read.record)
-        self._newest.move_to_end(key)
+        self._newest.pop(key, None)  # the newest comes last
+        self._newest[key] = read
         if self._tombstones:
             self._tombstones.pop(key, None)
         if isinstance(read.record, Tombstone):
@@ -52,9 +50,10 @@ class LogImage:
     def records(self) -> tuple[tuple[TopicKind, Record | Tombstone], ...]:
         """The records, each with its topic; a sample that cannot be read is left out."""
         return tuple(
-            (kind, read)
-            for kind, record in self._newest.values()
+            (read.kind, record)
+            for read in self._newest.values()
             if not isinstance(
-                read := record.read() if isinstance(record, UnreadLag) else record, Rejection
+                record := read.record.read() if isinstance(read.record, UnreadLag) else read.record,
+                Rejection,
             )
         )

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import OrderedDict
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ class Mailbox(Generic[T]):
 
     def __init__(self, capacity: int = 100_000) -> None:
         self._capacity = capacity
-        self._events: OrderedDict[Hashable, T] = OrderedDict()
+        self._events: dict[Hashable, T] = {}
         self._lock = threading.RLock()  # a handler of signals may post, too
         self._changed = threading.Condition(self._lock)
         self._closed = False
@@ -48,9 +47,9 @@ class Mailbox(Generic[T]):
                 return
             if not self._events:  # or else nobody waits for an event
                 self._changed.notify_all()
-            self._events[key] = event
             if last:
-                self._events.move_to_end(key)
+                self._events.pop(key, None)
+            self._events[key] = event
 
     @property
     def waiting(self) -> bool:

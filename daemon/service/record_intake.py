@@ -19,8 +19,8 @@ from levelwind.assignors.protocol.records import (
     PlannerRecord,
     Tombstone,
     partition_key,
-    partitions_for,
 )
+from levelwind.assignors.protocol.topics import partition_for
 from levelwind.daemon.control.controller import MembersRead, RecordReceived, Recovered
 from levelwind.daemon.errors import ConfigurationError
 from levelwind.daemon.service.leadership import LeaderSighted, TopicsRead, is_newer, sign_of
@@ -107,7 +107,8 @@ class RecordIntake:
             )
             return
         key = read.record.key
-        self._on_written(read.kind, key)
+        if not self._unwritten.none:
+            self._unwritten.written(self._topics.name(read.kind), key)
         if self._noticed(read) or (read.kind in GROUPED and self._misplaced(read, key)):
             return
         self._image.add(read)
@@ -118,7 +119,8 @@ class RecordIntake:
     def on_unread(self, read: UnreadMessage) -> None:
         """Take a sample of lag into the image, and post it if the daemon leads."""
         key = read.record.key
-        self._on_written(read.kind, key)
+        if not self._unwritten.none:
+            self._unwritten.written(self._topics.name(read.kind), key)
         self._image.add(read)
         self._on_lag(read.record.at)
         if self._posting:
@@ -150,10 +152,6 @@ class RecordIntake:
     def on_crash(self, error: BaseException) -> None:
         """Post the error that ended the reader; the daemon shuts down with it."""
         self._mailbox.put("crash", error)
-
-    def _on_written(self, kind: TopicKind, key: Key) -> None:
-        if not self._unwritten.none:
-            self._unwritten.written(self._topics.name(kind), key)
 
     def _noticed(self, read: ConsumedRecord) -> bool:
         """Notice what a record says about others than groups; return whether that is all of it."""
@@ -204,9 +202,10 @@ class RecordIntake:
         of the planner: with such an `assignments` topic no daemon starts. A misplaced record of a
         member comes from a client that partitions wrongly; it is logged and dropped.
         """
-        if read.partition in partitions_for(read.kind, key, self._partitions[read.kind]):
+        name = partition_key(key)
+        if name is None or read.partition == partition_for(name, self._partitions[read.kind]):
             return False
-        topic, name = self._topics.name(read.kind), partition_key(key)
+        topic = self._topics.name(read.kind)
         if read.kind == "assignments":
             raise ConfigurationError(
                 f"{topic} was given more partitions after {name!r} was planned: its records are in"

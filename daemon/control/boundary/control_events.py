@@ -5,15 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from itertools import groupby
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
+
+from msgspec import Struct
+
+from levelwind.assignors.protocol.records import Record, Tombstone
+from levelwind.assignors.protocol.topics import TopicKind
+from levelwind.assignors.protocol.unread_lag import UnreadLag
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from levelwind.assignors.handover.ledger import Incarnation
-    from levelwind.assignors.protocol.records import Record, Tombstone
-    from levelwind.assignors.protocol.topics import TopicKind
-    from levelwind.assignors.protocol.unread_lag import UnreadLag
     from levelwind.daemon.control.boundary.control_effects import Rollback
     from levelwind.daemon.control.freeze.freeze_reason import FreezeReason
     from levelwind.daemon.control.members.proxied_members import ProxiedMember
@@ -28,7 +31,7 @@ class Recovered:
     records: tuple[tuple[TopicKind, Record | Tombstone], ...]
 
 
-class RecordReceived(NamedTuple):
+class RecordReceived(Struct, frozen=True):
     """One record that was read after the start."""
 
     kind: TopicKind
@@ -132,9 +135,9 @@ def together(events: Iterable[Posted]) -> Iterator[Posted | RecordsReceived]:
 
     A decision costs more than a record, and a thousand members acknowledge a plan at once.
     """
-    for of_records, run in groupby(events, lambda event: isinstance(event, RecordReceived)):
+    for kind, run in groupby(events, type):
         posted = tuple(run)
-        if of_records and len(posted) > 1:
+        if kind is RecordReceived and len(posted) > 1:
             yield RecordsReceived(records=cast("tuple[RecordReceived, ...]", posted))
         else:
             yield from posted

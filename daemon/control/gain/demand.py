@@ -87,9 +87,9 @@ def learned_speeds(record: SpeedRecord | None) -> dict[str, float]:
     """
     if record is None:
         return {}
-    speeds = {instance: learned.speed for instance, learned in record.members.items()}
-    sure = [name for name, learned in record.members.items() if learned.sure >= SURE_ENOUGH]
-    return {instance: speeds[instance] for instance in sure} or speeds
+    learned = record.members.items()
+    sure = {name: member.speed for name, member in learned if member.sure >= SURE_ENOUGH}
+    return sure or {name: member.speed for name, member in learned}
 
 
 def rates_of(record: LagRecord) -> Floats:

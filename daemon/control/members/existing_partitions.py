@@ -49,7 +49,8 @@ def existing_only(
 
 def _all_exist(partitions: Partitions, topics: Mapping[str, TopicRecord]) -> bool:
     for topic, numbers in partitions.items():
-        if topic not in topics or (numbers and numbers[-1] >= topics[topic].partitions):
+        layout = topics.get(topic)
+        if layout is None or (numbers and numbers[-1] >= layout.partitions):
             return False
     return True
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from msgspec import Struct
+
+from levelwind.assignors.handover.holding import Holding
+from levelwind.assignors.protocol.records import MemberRecord
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from levelwind.assignors.handover.holding import Holding
-    from levelwind.assignors.protocol.records import MemberRecord
 
-
-class Live(NamedTuple):
+class Live(Struct, frozen=True):
     """A live member."""
 
     record: MemberRecord

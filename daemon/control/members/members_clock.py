@@ -68,6 +68,11 @@ class MembersClocks(Struct, frozen=True, kw_only=True):
         """The partition that the announcements of a group are in."""
         return _partition(group, self.partitions)
 
+    def readable_in(self, partition: int) -> float:
+        """The readable time of a partition; 0 as long as the daemon does not lead."""
+        clock = self.clocks.get(partition)
+        return 0.0 if clock is None else clock.readable
+
     def time_of(self, group: str, now: float) -> PlannerTime:
         """The time of a step for a group, by the clock of its partition."""
         clock = self.clocks.get(_partition(group, self.partitions))

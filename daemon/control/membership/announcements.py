@@ -72,7 +72,7 @@ def announced(
     return group, [*events, *more]
 
 
-def repeated(group: ManagedGroup, record: MemberRecord, time: PlannerTime) -> bool:
+def repeated(group: ManagedGroup, record: MemberRecord, readable: float) -> bool:
     """Take in an announcement in place if it repeats the last one; return whether it does.
 
     A heartbeat puts off the time at which silence evicts the member, and changes nothing else. It
@@ -84,12 +84,12 @@ def repeated(group: ManagedGroup, record: MemberRecord, time: PlannerTime) -> bo
         live is None
         or live.holding is None
         or live.holding is not group.ledger.holdings.get(incarnation)
-        or group.frozen
+        or group.silent_together
         or record.instance in group.conflicts
         or not (record is live.record or record.repeats(live.record))
     ):
         return False
-    group.live[incarnation] = Live(record, time.readable, live.holding)
+    group.live[incarnation] = Live(record, readable, live.holding)
     return True
 
 

@@ -53,7 +53,7 @@ class SubscribedPatterns:
                 if name in self.excluded or not finds(record.pattern, name)
             ]
             record = self.resolved(replace(record, topics=tuple(named)), topics)
-            live[incarnation] = member._replace(record=record)
+            live[incarnation] = replace(member, record=record)
         return replace(group, live=live)
 
     def topic_changed(self, topic: str, *, exists: bool) -> None:

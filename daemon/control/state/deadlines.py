@@ -77,9 +77,7 @@ def deadlines_of(
     )
     for conflict in group.conflicts.values():
         readable = min(readable, conflict.checked_at(timers.dead_after))
-    now, read_until = patience.released_at(
-        group.ledger, time, {incarnation.instance for incarnation in group.live}
-    )
+    now, read_until = patience.released_at(group.ledger, time, group.live)
     if postponed_until is not None:
         return Deadlines(min(now, postponed_until), readable, read_until)
     if group.records_lost_at is not None:

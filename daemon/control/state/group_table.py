@@ -31,7 +31,7 @@ Heap = list[tuple[float, int, str]]
 """Deadlines with the number and the name of their group, the earliest first."""
 
 
-class _Row:
+class GroupRow:
     """One group of the table."""
 
     __slots__ = ("entered", "group", "number", "partition")
@@ -53,7 +53,7 @@ class GroupTable(Mapping[str, "ManagedGroup"]):
     """
 
     def __init__(self) -> None:
-        self._rows: dict[str, _Row] = {}
+        self._rows: dict[str, GroupRow] = {}
         self._entries = 0
         self._now: Heap = []
         self._readable: defaultdict[int, Heap] = defaultdict(list)
@@ -79,6 +79,10 @@ class GroupTable(Mapping[str, "ManagedGroup"]):
         row = self._rows.get(name)
         return default if row is None else row.group  # type: ignore[return-value]
 
+    def row(self, name: str) -> GroupRow | None:
+        """Return the row of the group of this name."""
+        return self._rows.get(name)
+
     def values(self) -> list[ManagedGroup]:  # type: ignore[override]
         """Return the groups that the table has at this moment."""
         return [row.group for row in self._rows.values()]
@@ -96,13 +100,12 @@ class GroupTable(Mapping[str, "ManagedGroup"]):
         row = self._rows.get(group.name)
         if row is None:
             self._entries += 1
-            row = self._rows[group.name] = _Row(group, self._entries, partition)
+            row = self._rows[group.name] = GroupRow(group, self._entries, partition)
         row.group = group
         self._enter(row, deadlines)
 
-    def look_at(self, name: str, at: float) -> None:
+    def look_at(self, row: GroupRow, at: float) -> None:
         """Note a further deadline of a group, in boot seconds; its others stand."""
-        row = self._rows[name]
         if at < row.entered.now:
             self._enter(row, Deadlines(at, NEVER, NEVER))
 
@@ -161,7 +164,7 @@ class GroupTable(Mapping[str, "ManagedGroup"]):
             now: boot seconds.
             clocks: the clocks of the partitions of `levelwind.members`.
         """
-        due: dict[str, _Row] = {}
+        due: dict[str, GroupRow] = {}
         self._take(self._now, now, 0, due)
         for partition, clock in clocks.clocks.items():
             self._take(self._readable[partition], clock.readable, 1, due)
@@ -170,7 +173,7 @@ class GroupTable(Mapping[str, "ManagedGroup"]):
 
     # The heaps.
 
-    def _enter(self, row: _Row, deadlines: Deadlines) -> None:
+    def _enter(self, row: GroupRow, deadlines: Deadlines) -> None:
         """Enter those deadlines into the heaps that are earlier than what stands in them."""
         entered = row.entered
         number, name = row.number, row.group.name
@@ -185,7 +188,7 @@ class GroupTable(Mapping[str, "ManagedGroup"]):
             entered = entered._replace(read_until=deadlines.read_until)
         row.entered = entered
 
-    def _take(self, heap: Heap, clock: float, which: int, due: dict[str, _Row]) -> None:
+    def _take(self, heap: Heap, clock: float, which: int, due: dict[str, GroupRow]) -> None:
         """Take the deadlines of one kind that have passed on their clock."""
         while heap and heap[0][0] <= clock + ROUNDING_SECONDS:
             at, number, name = heappop(heap)
