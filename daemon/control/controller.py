@@ -183,7 +183,7 @@ def _receive(
     received: dict[str, _Received] = {}
     clocks, layouts = state.clocks, state.topics
     for kind, record in records:
-        if _entered_in_place(state, record, clocks):
+        if _entered_in_place(state, record, clocks, final=state.topics is layouts):
             continue
         match record:
             case MemberRecord():
@@ -270,11 +270,16 @@ def _proxy_record(state: ControlState, changed: ProxyChanged, clock: Clock) -> P
 
 
 def _entered_in_place(
-    state: ControlState, record: Record | Tombstone | UnreadLag, clocks: MembersClocks
+    state: ControlState,
+    record: Record | Tombstone | UnreadLag,
+    clocks: MembersClocks,
+    *,
+    final: bool,
 ) -> bool:
     """Enter a sample that no decision waits for, or an announcement that repeats the last one.
 
-    Most records are one or the other. Return whether this one was.
+    Most records are one or the other. Return whether this one was; `final` says whether this step
+    leaves the table of layouts as it was before.
     """
     if not isinstance(record, MOST):
         return False
@@ -283,8 +288,8 @@ def _entered_in_place(
         return False
     group = row.group
     if isinstance(record, MemberRecord):
-        taken_in = as_taken_in(record, group, state.topics, state.patterns)
-        return repeated(group, taken_in, clocks.readable_in(row.partition))
+        readable = clocks.readable_in(row.partition)
+        return repeated(group, record, readable, state.topics, state.patterns, final=final)
     if not sampled(group, record):
         return False
     state.groups.look_at(row, sample_looked_at(group))

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping
+from typing import NamedTuple
 
 from msgspec import Struct
 
 from levelwind.assignors.handover.holding import Holding
-from levelwind.assignors.protocol.records import MemberRecord
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from levelwind.assignors.protocol.records import MemberRecord, TopicRecord
 
 
 class Live(Struct, frozen=True):
@@ -23,6 +21,9 @@ class Live(Struct, frozen=True):
     holding: Holding | None = None
     """The member's holding in the ledger after the announcement was taken in: while the ledger has
     the same object, the same announcement changes nothing there. None where it might."""
+    layouts: Mapping[str, TopicRecord] | None = None
+    """The table of layouts by which the announcement was last taken in, if that was later left as
+    it was: the same announcement says the same by the same table. None if that is not known."""
 
 
 class Profile(NamedTuple):

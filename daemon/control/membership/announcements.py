@@ -72,11 +72,27 @@ def announced(
     return group, [*events, *more]
 
 
-def repeated(group: ManagedGroup, record: MemberRecord, readable: float) -> bool:
+def repeated(
+    group: ManagedGroup,
+    record: MemberRecord,
+    readable: float,
+    topics: Mapping[str, TopicRecord],
+    patterns: SubscribedPatterns,
+    *,
+    final: bool,
+) -> bool:
     """Take in an announcement in place if it repeats the last one; return whether it does.
 
     A heartbeat puts off the time at which silence evicts the member, and changes nothing else. It
     does change a conflict of its instance, and a group that is frozen.
+
+    Args:
+        group: the group.
+        record: the announcement, as its member wrote it.
+        readable: readable time of the group's partition.
+        topics: the layouts that are known, by topic.
+        patterns: what patterns match among them.
+        final: whether the table of layouts will not be changed any more.
     """
     incarnation = Incarnation(record.instance, record.incarnation)
     live = group.live.get(incarnation)
@@ -86,10 +102,14 @@ def repeated(group: ManagedGroup, record: MemberRecord, readable: float) -> bool
         or live.holding is not group.ledger.holdings.get(incarnation)
         or group.silent_together
         or record.instance in group.conflicts
-        or not (record is live.record or record.repeats(live.record))
     ):
         return False
-    group.live[incarnation] = Live(record, readable, live.holding)
+    if record is not live.record or topics is not live.layouts:
+        record = as_taken_in(record, group, topics, patterns)
+        if not (record is live.record or record.repeats(live.record)):
+            return False
+    layouts = topics if final else None
+    group.live[incarnation] = Live(record, readable, live.holding, layouts)
     return True
 
 

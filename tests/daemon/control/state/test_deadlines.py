@@ -33,7 +33,7 @@ class EveryGroup(ExitStack):
         for target, name, twin in (
             (GroupTable, "take_due", all_groups),
             (Deadlines, "passed", lambda *_: True),
-            (controller, "repeated", lambda *_: False),
+            (controller, "repeated", lambda *_, **__: False),
             (controller, "sampled", lambda *_: False),
             (ticking, "with_moderate_demand", lambda group, _now: group),
         ):
