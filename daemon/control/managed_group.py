@@ -163,8 +163,8 @@ class ManagedGroup(Struct, frozen=True, kw_only=True):
     @property
     def lag_at(self) -> int | None:
         """Time of the newest sample of lag, milliseconds since the epoch; None without one."""
-        newest = (self.unread.get(topic, read) for topic, read in self.lags.items())
-        return max((sample.at for sample in newest), default=None)
+        times = [self.unread.get(topic, read).at for topic, read in self.lags.items()]
+        return max(times, default=None)
 
     @property
     def members(self) -> dict[str, MemberRecord]:

@@ -12,9 +12,7 @@ from levelwind.assignors.protocol.records import Rejection, Tombstone
 from levelwind.assignors.protocol.unread_lag import UnreadLag
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
-
-    from levelwind.assignors.protocol.records import Record
+    from levelwind.assignors.protocol.records import Key, Record
     from levelwind.assignors.protocol.topics import TopicKind
     from levelwind.daemon.kafka.topic_reader import ConsumedRecord, UnreadMessage
 
@@ -26,8 +24,9 @@ class LogImage:
     """The newest records and tombstones, in the order in which they were written."""
 
     def __init__(self, most_tombstones: int = MOST_TOMBSTONES) -> None:
-        self._newest: dict[Hashable, ConsumedRecord | UnreadMessage] = {}
-        self._tombstones: OrderedDict[Hashable, None] = OrderedDict()
+        self._newest: dict[tuple[TopicKind, int, Key], Record | Tombstone | UnreadLag] = {}
+        """By topic, partition, and the record's own key."""
+        self._tombstones: OrderedDict[tuple[TopicKind, int, Key], None] = OrderedDict()
         self._most_tombstones = most_tombstones
 
     def add(self, read: ConsumedRecord | UnreadMessage) -> None:
@@ -37,7 +36,7 @@ class LogImage:
         """
         key = (read.kind, read.partition, read.record.key)
         self._newest.pop(key, None)  # the newest comes last
-        self._newest[key] = read
+        self._newest[key] = read.record
         if self._tombstones:
             self._tombstones.pop(key, None)
         if isinstance(read.record, Tombstone):
@@ -50,10 +49,9 @@ class LogImage:
     def records(self) -> tuple[tuple[TopicKind, Record | Tombstone], ...]:
         """The records, each with its topic; a sample that cannot be read is left out."""
         return tuple(
-            (read.kind, record)
-            for read in self._newest.values()
+            (kind, read)
+            for (kind, _, _), record in self._newest.items()
             if not isinstance(
-                record := read.record.read() if isinstance(read.record, UnreadLag) else read.record,
-                Rejection,
+                read := record.read() if isinstance(record, UnreadLag) else record, Rejection
             )
         )

@@ -162,7 +162,7 @@ def surely_moderate(
         capacity: announced capacity of each member, by instance; there is a member.
         speeds: learned records per second, by instance, also of others.
     """
-    behind = max((max(record.lag, default=0) for record in lags), default=0)
+    behind = max([max(record.lag, default=0) for record in lags], default=0)
     spared = MODERATE_SHARE * UNSPLITTABLE_RATIO * SHORTEST_HORIZON_SECONDS
     known = [speeds[instance] for instance in capacity if instance in speeds]
     if not known:
