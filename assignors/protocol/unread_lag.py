@@ -35,8 +35,12 @@ class LagFigures(Struct, frozen=True):
     """Records that arrive per second, by partition; None where no rate is known."""
 
 
-class UnreadLag(Struct, frozen=True):
-    """A record of `levelwind.lag` of which little has been read."""
+class UnreadLag(Struct, frozen=True, gc=False):
+    """A record of `levelwind.lag` of which little has been read.
+
+    It holds nothing that could be in a cycle, so that the collector passes over it and over those
+    who hold nothing else.
+    """
 
     group: str
     topic: str
