@@ -56,9 +56,7 @@ def running(
     running.query.stop()
 
 
-def test_the_query_keeps_to_the_cadence_from_its_first_batch_on(
-    lw: Installation, running: RunningQuery, fresh: Callable[[str], str]
-) -> None:
+def topic_and_group_with_lag(lw: Installation, fresh: Callable[[str], str]) -> tuple[str, str]:
     topic, group = fresh("work"), fresh("readers")
     lw.create(topic)
     lw.fill(topic, [9])
@@ -66,6 +64,13 @@ def test_the_query_keeps_to_the_cadence_from_its_first_batch_on(
     lw.commit(group, topic, {0: 1})
     lw.sample(topic)
     wait_until("lag", lambda: lw.lag_of(group, topic))
+    return topic, group
+
+
+def test_the_query_keeps_to_the_cadence_from_its_first_batch_on(
+    lw: Installation, running: RunningQuery, fresh: Callable[[str], str]
+) -> None:
+    topic, group = topic_and_group_with_lag(lw, fresh)
     executor = running.query._jsq.streamingQuery().triggerExecutor()
     # The listener hears of a batch after its records are written.
     wait_until("clock of ours", lambda: "Proxy" in executor.clock().getClass().getName())
@@ -118,13 +123,7 @@ def test_the_lag_of_a_real_consumer_is_its_true_lag(
 def test_a_plan_that_was_optimized_once_is_not_improved_by_more_rounds(
     spark: SparkSession, lw: Installation, running: RunningQuery, fresh: Callable[[str], str]
 ) -> None:
-    topic, group = fresh("work"), fresh("readers")
-    lw.create(topic)
-    lw.fill(topic, [9])
-    lw.observe(topic)
-    lw.commit(group, topic, {0: 1})
-    lw.sample(topic)
-    wait_until("lag", lambda: lw.lag_of(group, topic))
+    topic_and_group_with_lag(lw, fresh)
     rounds = "spark.sql.optimizer.maxIterations"
     assert spark.conf.get(rounds) == "1"
     plan = running.execution.optimizedPlan()
@@ -140,13 +139,7 @@ def test_a_plan_that_was_optimized_once_is_not_improved_by_more_rounds(
 def test_workers_that_have_kept_states_have_not_imported_pandas(
     spark: SparkSession, lw: Installation, running: RunningQuery, fresh: Callable[[str], str]
 ) -> None:
-    topic, group = fresh("work"), fresh("readers")
-    lw.create(topic)
-    lw.fill(topic, [9])
-    lw.observe(topic)
-    lw.commit(group, topic, {0: 1})
-    lw.sample(topic)
-    wait_until("lag", lambda: lw.lag_of(group, topic))
+    topic_and_group_with_lag(lw, fresh)
     jvm = session.jvm(spark)
     assert jvm is not None
     processes = usage(jvm.pid, lambda _, process: process.command)
