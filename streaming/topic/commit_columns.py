@@ -152,14 +152,14 @@ def packable(
 def unpacked(
     columns: Mapping[str, npt.NDArray[Any]], names: Iterable[str], prefix: str = ""
 ) -> dict[str, Any]:
-    """Columns that `packable` gave, by name and in 64 bits again."""
+    """Columns that `packable` gave, by name with the prefix, and in 64 bits again."""
     wide = {
-        name: columns[prefix + name].astype(np.int64, copy=False)
+        prefix + name: columns[prefix + name].astype(np.int64, copy=False)
         for name in (*names, *KEY_PARTS)
         if name != KEY
     }
-    group, partition = (wide.pop(name) for name in KEY_PARTS)
-    return {KEY: group << GROUP_SHIFT | partition, **wide}
+    group, partition = (wide.pop(prefix + name) for name in KEY_PARTS)
+    return {prefix + KEY: group << GROUP_SHIFT | partition, **wide}
 
 
 def no_entries() -> Int64:

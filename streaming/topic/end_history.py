@@ -123,17 +123,19 @@ def wide_steps(histories: Sequence[EndOffsetHistory]) -> list[bool]:
     ]
 
 
-def packable_ends(histories: Sequence[EndOffsetHistory]) -> dict[str, npt.NDArray[Any]]:
+def packable_ends(
+    histories: Sequence[EndOffsetHistory], *, wide: bool
+) -> dict[str, npt.NDArray[Any]]:
     """The columns to be packed, by name, with a row for each of some histories of the same shape.
 
-    All or none of them have wide steps.
+    All or, where `wide` is false, none of them have wide steps.
     """
     first = histories[0]
     if not first.at.size:
         return {}
     ends = np.concatenate([history.end for history in histories])
     ends = ends.reshape(len(histories), *first.end.shape)
-    steps = np.diff(ends, axis=1).astype(np.int64 if wide_steps([first])[0] else np.int32)
+    steps = np.diff(ends, axis=1).astype(np.int64 if wide else np.int32)
     return {
         "ends_at": np.concatenate([history.at for history in histories]).reshape(ends.shape[:2]),
         "ends_first": ends[:, 0],

@@ -214,7 +214,7 @@ class TopicState(Struct, frozen=True, kw_only=True):
         values = [b""] * len(states)
         for indices in alike.values():
             some = [states[index] for index in indices]
-            matrices = _matrices(some, [names[index] for index in indices])
+            matrices = _matrices(some, [names[index] for index in indices], wide=wide[indices[0]])
             packed = pack_alike([_Head.of(state) for state in some], matrices, dense=True)
             for index, value in zip(indices, packed, strict=True):
                 values[index] = value
@@ -241,12 +241,7 @@ class TopicState(Struct, frozen=True, kw_only=True):
         for indices, heads, matrices in unpack_alike(values, _Head.decode):
             columns = {
                 **unpacked(matrices, CommitTable.ALL),
-                **{
-                    f"uncounted_{name}": column
-                    for name, column in unpacked(
-                        matrices, UncountedCommits.ALL, "uncounted_"
-                    ).items()
-                },
+                **unpacked(matrices, UncountedCommits.ALL, "uncounted_"),
                 **{name: matrices[name] for name in _OTHERS if name in matrices},
                 **ends_of(matrices),
             }
@@ -347,9 +342,15 @@ def _lengths(state: TopicState) -> tuple[int, ...]:
 
 
 def _matrices(
-    states: Sequence[TopicState], names: Sequence[npt.NDArray[Any]]
+    states: Sequence[TopicState],
+    names: Sequence[npt.NDArray[Any]],
+    *,
+    wide: bool,
 ) -> dict[str, npt.NDArray[Any]]:
-    """The columns to be packed, by name, with a row for each of some states of the same lengths."""
+    """The columns to be packed, by name, with a row for each of some states of the same lengths.
+
+    All or, where `wide` is false, none of their histories have wide steps.
+    """
 
     def rows(columns: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
         return np.concatenate(columns).reshape(len(columns), -1)
@@ -362,7 +363,7 @@ def _matrices(
         )
     for number in range(len(states[0].baselines)):
         arrays[f"baseline{number}"] = rows([state.baselines[number].end for state in states])
-    arrays |= packable_ends([state.history for state in states])
+    arrays |= packable_ends([state.history for state in states], wide=wide)
     counted = [state.commits for state in states]
     waiting = [state.uncounted_commits for state in states]
     return (

@@ -13,6 +13,7 @@ from levelwind.streaming.topic.end_history import (
     EndOffsetHistory,
     ends_of,
     packable_ends,
+    wide_steps,
 )
 from levelwind.streaming.topic.state import TopicState
 from levelwind_testing.examples import examples
@@ -93,7 +94,7 @@ def test_what_was_packed_is_read_back(steps: list[tuple[int, list[int]]]) -> Non
     for step, end in steps:
         at += step
         ends = ends.with_sample(at, np.array(end, np.int64))
-    packed = packable_ends([ends])
+    packed = packable_ends([ends], wide=wide_steps([ends])[0])
     again = {name: matrix[0].tolist() for name, matrix in ends_of(packed).items()}
     columns = {"ends_at": ends.at.tolist(), "ends": ends.end.tolist()}
     assert again == (columns if ends.at.size else {})
