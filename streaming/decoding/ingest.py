@@ -167,15 +167,8 @@ class RecordColumns:
 
     def raw(self, row: int, reason: str = "") -> Raw:
         """One record."""
-        return Raw(
-            topic=self.topic[row].as_py(),
-            partition=int(self.partition[row]),
-            offset=int(self.offset[row]),
-            timestamp=max(int(self.timestamp[row]), 0),
-            key=self.key[row].as_py(),
-            value=self.value[row].as_py(),
-            reason=reason,
-        )
+        (raw,) = self.take(np.array([row])).raws()
+        return replace(raw, reason=reason)
 
     def take(self, rows: Int64) -> RecordColumns:
         """Some records, in their order."""
@@ -314,9 +307,8 @@ def _pack_commits(
         return
     source, position = (column[commits.row] for column in (records.partition, records.offset))
     columns = PackableCommits(commits, order.topics, topic, at, source, position)
-    for of_bucket in columns.packable(kept).divided(packed.buckets):
+    for state_key, of_bucket in columns.packable(kept).divided(packed.buckets):
         if until == NO_REPLAY:
-            state_key = topic_key(of_bucket.topics[0], packed.buckets)
             packed.add(state_key, Kind.COMMITS, of_bucket.pack())
             continue
         for name, of_topic in of_bucket.by_topic():

@@ -80,19 +80,22 @@ class BucketCommits(Struct, frozen=True, kw_only=True):
             columns[name] = arrays[name].astype(np.int64, copy=False)
         return cls(**columns)
 
-    def divided(self, buckets: int) -> Iterator[BucketCommits]:
-        """The commits of each of so many buckets, of topics that lie together by bucket."""
+    def divided(self, buckets: int) -> Iterator[tuple[str, BucketCommits]]:
+        """The commits of each of so many buckets, of topics that lie together, by state key."""
         keys = [topic_key(topic, buckets) for topic in self.topics]
         bounds = [0, *[at for at in range(1, len(keys)) if keys[at] != keys[at - 1]], len(keys)]
         ends = [list(accumulate(count.tolist(), initial=0)) for count in self._counts]
         for first, last in pairwise(bounds):
             rows, groups, ids = (slice(end[first], end[last]) for end in ends)
-            yield BucketCommits(
-                topics=self.topics[first:last],
-                groups=self.groups[groups],
-                topic_ids=self.topic_ids[ids],
-                **{name: getattr(self, name)[first:last] for name in _COUNTS},
-                **{name: getattr(self, name)[rows] for name in (*_NARROW, *_WIDE)},
+            yield (
+                keys[first],
+                BucketCommits(
+                    topics=self.topics[first:last],
+                    groups=self.groups[groups],
+                    topic_ids=self.topic_ids[ids],
+                    **{name: getattr(self, name)[first:last] for name in _COUNTS},
+                    **{name: getattr(self, name)[rows] for name in (*_NARROW, *_WIDE)},
+                ),
             )
 
     def by_topic(self) -> Iterator[tuple[str, TopicCommits]]:

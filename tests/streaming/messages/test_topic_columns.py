@@ -91,7 +91,7 @@ def test_each_topic_has_its_commits_with_its_names(counts: list[tuple[int, int, 
         topic_id_count=ids,
         **{name: numbers * 10 + at for at, name in enumerate(columns)},
     )
-    parts = [BucketCommits.unpack(part.pack()) for part in row.divided(BUCKETS)]
+    parts = [BucketCommits.unpack(part.pack()) for _, part in row.divided(BUCKETS)]
     assert [len({topic_key(t, BUCKETS) for t in part.topics}) for part in parts] == [1] * len(parts)
     found = [pair for part in parts for pair in part.by_topic()]
     assert [topic for topic, _ in found] == topics
