@@ -161,8 +161,11 @@ class TransactionalCommits:
         self.undecided = False
 
     def _abort_after(self, error: KafkaException, until: float) -> None:
-        """Abort where the error asks for it; any other one is the end of this life's commits."""
-        if error.args[0].code() in FORGOTTEN_ERRORS or not error.args[0].txn_requires_abort():
+        """Abort where the error asks for it, or passes; else this life's commits end."""
+        reason = error.args[0]
+        if reason.code() in FORGOTTEN_ERRORS or not (
+            reason.txn_requires_abort() or reason.retriable()
+        ):
             raise CommitsEndedError(error.args[0].str()) from error
         try:
             _retry(self._producer.abort_transaction, until)

@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 import pytest
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaError, KafkaException
 
 from levelwind.deploy.cluster import Cluster
 from levelwind_testing.chaos.proxied_cluster import broker_name
@@ -134,6 +134,23 @@ def test_brokers_that_answer_slowly_end_no_life(cluster, topic, consumer, proxy,
         while len(values) < 5:
             values += poll_until(consumer, len)
             commits(consumer)
+    wait_until("commit", lambda: commits(consumer))
+    assert committed(cluster, consumer.group, topic) == {0: 10}
+    assert (consumer.incarnation, lost) == (life, [])
+
+
+def test_a_commit_behind_late_markers_of_the_former_one_is_refused(
+    cluster, topic, consumer, proxy, lost
+):
+    """The brokers take no offsets before that transaction has ended in the offsets' log."""
+    life = consumer.incarnation
+    with proxy.during(LinkFault(sources=[broker_name(1)], up=HELD)):
+        commits(consumer)  # refused as well, if the markers of the one before are held already
+        assert poll_until(consumer, lambda values: len(values) == 5) == list("56789")
+        with pytest.raises(KafkaException) as refused:
+            consumer.commit(asynchronous=False)
+    assert refused.value.args[0].code() == KafkaError.CONCURRENT_TRANSACTIONS
+
     wait_until("commit", lambda: commits(consumer))
     assert committed(cluster, consumer.group, topic) == {0: 10}
     assert (consumer.incarnation, lost) == (life, [])
