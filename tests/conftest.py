@@ -6,7 +6,8 @@ and all tests that use it. The run's own process starts the brokers then, and th
 
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from itertools import count
 from pathlib import Path
@@ -23,6 +24,7 @@ from levelwind.deploy.cluster import Cluster
 from levelwind.streaming.spark.settings import LATE_OPTIMIZATION
 from levelwind_testing.examples import FULL, QUICK, TEST
 from levelwind_testing.kafka import reassignment
+from levelwind_testing.kafka.hung_brokers import hung_brokers
 from levelwind_testing.kafka.patient_brokers import PATIENT
 
 pytest_plugins = ["levelwind_testing.run_times"]
@@ -58,6 +60,8 @@ third of their CPU. At the end they have 3,400 partitions and more: a heap of 25
 """
 
 CLUSTER = pytest.StashKey[Cluster]()
+IN_USE = pytest.StashKey["Cluster | SharedBrokers"]()
+"""The brokers that the tests of this process use."""
 BROKERS = "brokers"
 """Key of the shared brokers in what the run's own process gives to each of its others."""
 
@@ -187,12 +191,29 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster | SharedBrokers]
     Tests leave the brokers as they are and use names of their own.
     """
     shared = getattr(request.config, "workerinput", {}).get(BROKERS)
-    if shared is None:
-        with Cluster.start(settings=PATIENT | PROMPT, jvm_options=ROOMY) as cluster:
-            yield cluster
-    else:
-        nodes = tuple(Node(**broker) for broker in shared["nodes"])
-        yield SharedBrokers(nodes, Path(shared["directory"]))
+    with ExitStack() as stack:
+        cluster: Cluster | SharedBrokers
+        if shared is None:
+            cluster = stack.enter_context(
+                Cluster.start(settings=PATIENT | PROMPT, jvm_options=ROOMY)
+            )
+        else:
+            nodes = tuple(Node(**broker) for broker in shared["nodes"])
+            cluster = SharedBrokers(nodes, Path(shared["directory"]))
+        request.config.stash[IN_USE] = cluster
+        yield cluster
+        del request.config.stash[IN_USE]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport]:
+    """Say of a failed test what hung brokers were doing then."""
+    report = yield
+    cluster = item.config.stash.get(IN_USE, None)
+    if report.failed and cluster is not None:
+        hung = hung_brokers(cluster.nodes, cluster.directory)
+        report.sections.append(("hung brokers", hung or "none"))
+    return report
 
 
 @pytest.fixture
