@@ -25,7 +25,8 @@ ATTEMPT_SECONDS = 10.0
 """Limit of one attempt."""
 
 WORKERS = 4
-"""Ids that are fenced at the same time; the others wait."""
+"""Attempts at the same time; the others wait. An id that cannot be fenced holds none between its
+attempts, so that it does not hold up the others."""
 
 PAUSES = DoublingPause(0.5, 10.0)
 """Seconds between two attempts."""
@@ -69,14 +70,14 @@ class CommitFencer:
 
     def _fence(self, key: Hashable, transactional_id: str, on_fenced: Callable[[], None]) -> None:
         failures = 0
-        with self._room:
-            while not self._stopping.is_set():
+        while not self._stopping.is_set():
+            with self._room:
                 error = self._attempt(transactional_id)
-                if error is None:
-                    break
-                self._log_failure(transactional_id, error)
-                failures += 1
-                self._stopping.wait(PAUSES.of(failures))
+            if error is None:
+                break
+            self._log_failure(transactional_id, error)
+            failures += 1
+            self._stopping.wait(PAUSES.of(failures))
         with self._lock:
             self._pending.discard(key)
         if not self._stopping.is_set():

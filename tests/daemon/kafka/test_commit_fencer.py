@@ -74,6 +74,17 @@ def test_a_fencing_that_fails_is_tried_until_it_succeeds_and_said(monkeypatch, l
     assert log.of("commits.unfenced")[0]["error"] == "no answer"
 
 
+def test_ids_that_cannot_be_fenced_hold_up_no_other(monkeypatch, log):
+    monkeypatch.setattr(CommitFencer, "_attempt", lambda _, name: None if name == "good" else name)
+    fencer = CommitFencer({}, log)
+    for number in range(2 * commit_fencer.WORKERS):
+        fencer.fence(number, f"bad-{number}", lambda: None)
+    fenced = threading.Event()
+    fencer.fence("key", "good", fenced.set)
+    assert fenced.wait(GENEROUS_SECONDS)
+    fencer.close()
+
+
 def test_nothing_is_reported_after_the_end(monkeypatch, log):
     monkeypatch.setattr(CommitFencer, "_attempt", lambda *_: "no answer")
     fenced = threading.Event()
