@@ -69,16 +69,19 @@ def released_at(
         no eviction waits for the one or the other.
     """
     now = read_until = float("inf")
-    for incarnation, holding in ledger.holdings.items():
-        eviction = holding.eviction
-        if eviction is None or eviction.free_at is None or holding.gone:
+    evicted = [
+        (incarnation.instance, holding, holding.eviction)
+        for incarnation, holding in ledger.holdings.items()
+        if holding.eviction is not None and not holding.gone
+    ]
+    instances = {incarnation.instance for incarnation in live} if evicted else set[str]()
+    for instance, holding, eviction in evicted:
+        if eviction.free_at is None:
             continue
         if time.now < eviction.free_at:
             now = min(now, eviction.free_at)
         elif not holding.silence_confirmed(time.read_until):
             read_until = min(read_until, holding.silence_confirmed_at)
-        elif not (holding.unfenced and eviction.fencing == "asked") or incarnation.instance in {
-            other.instance for other in live
-        }:
+        elif not (holding.unfenced and eviction.fencing == "asked") or instance in instances:
             now = float("-inf")
     return now, read_until
