@@ -217,7 +217,7 @@ def on_synced(
         return _settle(state, "", now, context)
     if wrong := _wrong_assignment(synced.assignment):
         action = "find out which client leads the group, or end the mode proxy"
-        return retreat(state, f"the group's leader {wrong}", action, now, context)
+        return retreat(state, f"the group's leader {state.leader} {wrong}", action, now, context)
     surveying = replace(state, phase=ProxyPhase.SURVEYING, wake_at=now + ANSWER_SECONDS)
     return surveying, [Send(DescribeGroupRequest(state.group))]
 

@@ -254,7 +254,11 @@ def test_clients_of_three_kinds_and_a_static_member_follow_in_one_group(scene, j
     scene.plan(**shares)
     scene.wait(partial(scene.follows, **shares), "plan of the next daemon")
     assert {name: member.member_id for name, member in scene.members.items()} == names
-    assert scene.log.of("proxy.left") == scene.log.of("proxy.failed") == []
+    # While a client still led, it may have given partitions to the proxy, which subscribes to none:
+    # rare, and the proxy leaves for a moment.
+    reasons = [event["reason"] for event in scene.log.of("proxy.left")]
+    assert [reason for reason in reasons if "gave the proxy partitions" not in reason] == []
+    assert scene.log.of("proxy.failed") == []
 
 
 def test_a_proxy_becomes_the_next_to_lead_in_the_one_round_in_which_it_joins(scene, java):
