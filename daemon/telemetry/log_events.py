@@ -366,7 +366,8 @@ VOCABULARY: tuple[EventSpec, ...] = (
         "lag.unreadable",
         "warning",
         "group topic reason",
-        "A record of levelwind.lag breaks the protocol, and is left out: the one before it stays. "
+        "A record of levelwind.lag breaks the protocol, and is left out: the one before it stays, "
+        "for the daemon that leads; one that takes over has none until the next. "
         "Most records are read only when the lag is needed, so that this was found then.",
     ),
     _event(
