@@ -1,10 +1,10 @@
 """Kafka records of one Arrow batch to rows for the operators: packed, counted or rejected.
 
 Of the commits of a (group, topic, partition) in one bucket of event time only the last is passed
-on, all commits of a bucket's topics in one row, and all plain samples in another. So the work of
-the state operator depends on the number of groups and partitions, not on how often groups commit.
-Buckets keep the commits and samples of a batch in their order in time; a sample may be evaluated
-with a commit up to a bucket older than the newest before it.
+on, all commits of a bucket's topics in one row, and the plain samples of a thousand records in
+another. So the work of the state operator depends on the number of groups and partitions, not on
+how often groups commit. Buckets keep the commits and samples of a batch in their order in time; a
+sample may be evaluated with a commit up to a bucket older than the newest before it.
 """
 
 from __future__ import annotations
@@ -55,6 +55,11 @@ if TYPE_CHECKING:
 
 BUCKET_MS = 250
 """The length of a bucket of event time."""
+SLICE_RECORDS = 1024
+"""Records of levelwind's topics that are decoded before the samples among them are packed; a row
+has at most as many samples.
+
+A decoded sample takes up to 15 kB, and a backlog brings 100,000 of them in one batch of Arrow's."""
 MALFORMED_RECORD = "malformed levelwind record"
 REASONS = (*offsets_topic.REASONS, MALFORMED_RECORD)
 REPLAYABLE_KINDS: tuple[TopicKind, ...] = ("metadata", "assignments")
@@ -203,17 +208,19 @@ def pack_batch(
     names = records.topic.dictionary_encode()
     topic_index = np.asarray(names.indices, dtype=np.int64)
     for index, name in enumerate(names.dictionary.to_pylist()):
-        of_topic = records.take(np.flatnonzero(topic_index == index))
+        rows = np.flatnonzero(topic_index == index)
         if name in {OFFSETS_TOPIC, topics.commits}:
-            _pack_offsets(packed, of_topic)
+            _pack_offsets(packed, records.take(rows))
         elif (kind := topics.kind(name)) is not None:
-            packed.followed += of_topic.offset.size if kind == "assignments" else 0
-            _pack_records(packed, of_topic.raws(), kind, topics)
+            packed.followed += rows.size if kind == "assignments" else 0
+            for first in range(0, rows.size, SLICE_RECORDS):
+                some = records.take(rows[first : first + SLICE_RECORDS])
+                _pack_records(packed, some.raws(), kind, topics)
     return packed
 
 
 def _pack_records(packed: PackedRows, raws: Iterable[Raw], kind: TopicKind, topics: Topics) -> None:
-    """Pack the records of one of levelwind's topics, the plain samples of a bucket together."""
+    """Pack records of one of levelwind's topics, the plain samples of a bucket in one row."""
     samples: dict[str, tuple[list[Raw], list[OffsetsRecord]]] = {}
     for raw in raws:
         record = decode(kind, raw.key, raw.value)
@@ -225,8 +232,8 @@ def _pack_records(packed: PackedRows, raws: Iterable[Raw], kind: TopicKind, topi
         else:
             _pack_record(packed, raw, record, topics)
     for state_key, (of_samples, records) in samples.items():
-        for row in BucketSamples(raws=of_samples, records=records).divided():
-            packed.add(state_key, Kind.SAMPLES, row.pack())
+        row = BucketSamples(raws=of_samples, records=records)
+        packed.add(state_key, Kind.SAMPLES, row.pack())
 
 
 def unreadable(raw: Raw, topics: Topics) -> str | None:

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 MAX_PARTITIONS = 64
 """The number of a topic's partitions up to which its samples may be plain."""
-MAX_SAMPLES = 4096
-"""The number of samples in a row, of a few kilobytes at most each."""
 _Joined = TypeVar("_Joined", bytes, tuple[int, ...])
 
 
@@ -127,8 +125,9 @@ _WIDE = ("offset", "at", "position")
 class BucketSamples(Struct, frozen=True, kw_only=True):
     """Plain samples of a bucket's topics: with an exact cut, without gaps, and no replays.
 
-    A sample is decoded once: its record's bytes are for a sample that has to wait. A sample of many
-    partitions is none: unpacked with all others of a backlog, their numbers would take much memory.
+    A sample is decoded once: its record's bytes are for a sample that has to wait, be it until the
+    other topics of a backlog are updated. A sample of many partitions is none: unpacked with all
+    others of its row, their numbers would take much memory.
     """
 
     raws: Sequence[Raw]
@@ -142,12 +141,6 @@ class BucketSamples(Struct, frozen=True, kw_only=True):
         is_exact = record.offsets_topic_ends is not None
         is_small = len(record.begin) <= MAX_PARTITIONS
         return is_exact and is_small and record.gaps is None and not raw.replayed
-
-    def divided(self) -> Iterator[BucketSamples]:
-        """These samples as rows that are not too large."""
-        for first in range(0, len(self.raws), MAX_SAMPLES):
-            some = slice(first, first + MAX_SAMPLES)
-            yield BucketSamples(raws=self.raws[some], records=self.records[some])
 
     def pack(self) -> bytes:
         """The payload."""

@@ -16,19 +16,25 @@ if TYPE_CHECKING:
 
     from levelwind.assignors.protocol.records import OffsetsRecord, Record, Rejection, Tombstone
 
+MAX_UNPACKED_BYTES = 2**24
+"""The size of the plain samples of a bucket, as values of their records, whose content is kept.
+
+The content takes three times the value. In a backlog the content of the samples beyond is decoded
+once more, when their topic is updated."""
+
 
 class ReadRecord(NamedTuple):
     """A record of the observer as it was read."""
 
     raw: Raw
     sample: OffsetsRecord | None = None
-    """Its content, if it is a plain sample."""
+    """Its content, if it is a plain sample whose content is kept."""
 
     @property
     def record(self) -> Record | Tombstone | Rejection:
         """Its content: a layout, a sample or a tombstone; the decoding passes nothing else on.
 
-        That of a wide topic takes megabytes, and is not kept.
+        That of a wide topic takes megabytes, and is not kept; nor are those of a backlog.
         """
         return self.sample or decode("metadata", self.raw.key, self.raw.value)
 
@@ -56,6 +62,7 @@ class TopicBatch(Struct, kw_only=True):
     def by_topic(cls, rows: Iterable[tuple[str, int, bytes]]) -> dict[str, TopicBatch]:
         """The batch of each topic, from rows in any order: topic, kind and payload."""
         batches: dict[str, TopicBatch] = defaultdict(cls)
+        size = 0
         for topic, kind, payload in rows:
             match kind:
                 case Kind.COMMITS:
@@ -64,7 +71,9 @@ class TopicBatch(Struct, kw_only=True):
                 case Kind.SAMPLES:
                     samples = BucketSamples.unpack(payload)
                     for raw, record in zip(samples.raws, samples.records, strict=True):
-                        batches[record.topic].samples.append(ReadRecord(raw, record))
+                        size += len(raw.value or b"")
+                        kept = record if size <= MAX_UNPACKED_BYTES else None
+                        batches[record.topic].samples.append(ReadRecord(raw, kept))
                 case Kind.REPLAYED_COMMIT:
                     batches[topic].replayed_commits.append(TopicCommits.unpack(payload))
                 case Kind.PLAN_COVERS:

@@ -10,7 +10,6 @@ from levelwind.streaming.messages.buckets import topic_key
 from levelwind.streaming.messages.rows import Raw
 from levelwind.streaming.messages.topic_columns import (
     MAX_PARTITIONS,
-    MAX_SAMPLES,
     BucketCommits,
     BucketSamples,
 )
@@ -49,24 +48,13 @@ def test_samples_are_read_back_with_the_bytes_of_their_records(
     assert BucketSamples.unpack(row.pack()) == row
 
 
-def test_samples_of_a_backlog_are_several_rows() -> None:
-    record = OffsetsRecord(
-        topic="a", at=1, id="id", begin=(0,), stable=(0,), high=(0,), offsets_topic_ends=()
-    )
-    raw = Raw(topic="m", partition=0, offset=0, timestamp=0, key=b"", value=b"")
-    assert BucketSamples.fits(raw, record)
-    count = MAX_SAMPLES + 1
-    rows = list(BucketSamples(raws=[raw] * count, records=[record] * count).divided())
-    assert [len(row.raws) for row in rows] == [MAX_SAMPLES, 1]
-    assert [len(row.records) for row in rows] == [MAX_SAMPLES, 1]
-
-
 def test_a_sample_that_needs_a_closer_look_or_much_memory_is_a_row_of_its_own() -> None:
     wide = (0,) * (MAX_PARTITIONS + 1)
     plain = OffsetsRecord(
         topic="a", at=1, id="id", begin=(0,), stable=(0,), high=(0,), offsets_topic_ends=()
     )
     raw = Raw(topic="m", partition=0, offset=0, timestamp=0, key=b"", value=b"")
+    assert BucketSamples.fits(raw, plain)
     assert not BucketSamples.fits(replace(raw, until=3), plain)
     for record in (
         replace(plain, begin=wide, stable=wide, high=wide),
