@@ -8,8 +8,10 @@ those of Spark's client.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
+import pyspark
 from pyspark.errors import PySparkRuntimeError
 from pyspark.serializers import write_int
 from pyspark.sql.streaming.proto import StateMessage_pb2 as messages
@@ -24,8 +26,22 @@ MOST_QUESTIONS = 64
 
 The names of as many topics, or as many answers without a value, fit the buffer of any socket:
 neither side waits for the other to read."""
+FIRST_WHOLE_READS = (4, 2, 1)
+"""The first version of Spark whose server reads a question whole.
+
+The server of 4.2.0 takes what has arrived of it, and a buffer that Python sends may end within."""
 ROUND_BYTES = 2**19
 """The size of values that are asked for together, judged by the largest of those before."""
+
+
+def most_questions(version: str) -> int:
+    """The number of questions that may wait for an answer from Spark of a version.
+
+    A version that cannot be read counts as a new one.
+    """
+    found = re.match(r"(\d{1,4})\.(\d{1,4})\.(\d{1,4})", version)
+    is_old = found is not None and tuple(map(int, found.groups())) < FIRST_WHOLE_READS
+    return 1 if is_old else MOST_QUESTIONS
 
 
 class StoredTopics:
@@ -41,6 +57,7 @@ class StoredTopics:
         self._name = values._stateName  # noqa: SLF001
         self._client = values._mapStateClient._stateful_processor_api_client  # noqa: SLF001
         self._dumps = self._client.pickleSer.dumps
+        self._most = most_questions(pyspark.__version__)
 
     def load_all(self, topics: Sequence[str]) -> Iterator[bytes | None]:
         """The packed state of each topic; None: there is none.
@@ -57,7 +74,7 @@ class StoredTopics:
                 largest = max(largest, len(answer))
                 # Spark hands bytes out as a bytearray.
                 yield bytes(self._client.pickleSer.loads(answer)[0]) if answer else None
-            count = min(max(ROUND_BYTES // largest, 1), MOST_QUESTIONS)
+            count = min(max(ROUND_BYTES // largest, 1), self._most)
 
     def store_all(self, states: Mapping[str, bytes | None]) -> None:
         """Keep the packed states of topics; None: keep none."""
@@ -67,7 +84,7 @@ class StoredTopics:
                 requests.append(self._question("removeKey", topic))
             else:
                 requests.append(self._question("updateValue", topic, value=self._dumps((value,))))
-            if len(requests) == MOST_QUESTIONS:
+            if len(requests) == self._most:
                 self._answers(requests)
                 requests = []
         self._answers(requests)
@@ -82,7 +99,7 @@ class StoredTopics:
         return request
 
     def _answers(self, requests: Iterable[bytes]) -> list[bytes]:
-        """Send some questions, at most `MOST_QUESTIONS`, and read the values of their answers."""
+        """Send some questions, at most `most_questions`, and read the values of their answers."""
         sent = 0
         for request in requests:
             write_int(MESSAGE_VERSION, self._client.sockfile)

@@ -106,6 +106,24 @@ CAUSES = [
         FailureCause.MACHINE,
         "An error occurred while calling o76.start: Answer from Java side is empty",
     ),
+    # What RocksDB 9.8 says of a damaged table is all that Spark's server of states hands on.
+    *(
+        (FailureCause.CHECKPOINT, f"PySparkRuntimeError: a topic's state: {message}")
+        for message in (
+            "block checksum mismatch: stored(context removed) = 396, computed = 417, type = 4",
+            "Bad table magic number: expected 9863518390377041911, found 0 in /tmp/s/000009.sst",
+            "Sst file size mismatch: /tmp/s/000009.sst. Expected 6054864, actual size 3027432",
+            "[STATE_STORE_ROW_CHECKSUM_VERIFICATION_FAILED] Row checksum verification failed",
+        )
+    ),
+    (
+        FailureCause.MACHINE,
+        (
+            "PySparkRuntimeError: a topic's state: Protocol message contained an invalid tag"
+            " (zero).\n\tat org.apache.spark.api.python.BasePythonRunner.checksum(Runner.scala:1)"
+        ),
+    ),
+    (FailureCause.MACHINE, "PySparkRuntimeError: a topic's state: No space left on device"),
     # py4j has no more to say of a JVM that ends during a call.
     (FailureCause.MACHINE, "An error occurred while calling o321.start"),
     (
@@ -145,6 +163,20 @@ def test_a_missing_module_is_named() -> None:
     assert (
         "ModuleNotFoundError: No module named 'no_such_module'" in diagnose(death["text"]).summary
     )
+
+
+def test_what_the_store_said_is_named() -> None:
+    text = """Job aborted due to stage failure
+Caused by: org.apache.spark.api.python.PythonException: Traceback (most recent call last):
+  File "/e/levelwind/streaming/spark/stored_topics.py", line 97, in _answers
+    raise PySparkRuntimeError(f"a topic's state: {error}")
+pyspark.errors.exceptions.base.PySparkRuntimeError: a topic's state: assertion failed
+
+\tat org.apache.spark.api.python.BasePythonRunner.handle(PythonRunner.scala:1)
+"""
+    failure = diagnose(text)
+    assert failure.cause is FailureCause.MACHINE
+    assert "(PySparkRuntimeError: a topic's state: assertion failed)" in failure.summary
 
 
 def test_the_summary_is_one_line_with_the_innermost_cause() -> None:

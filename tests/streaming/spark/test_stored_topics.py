@@ -3,10 +3,11 @@
 import pickle
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import pyspark
 import pytest
 from pyspark.errors import PySparkRuntimeError
 from pyspark.serializers import read_int, write_int
@@ -55,6 +56,19 @@ class StateServer:
             case "removeKey":
                 self.values.pop(call.removeKey.userKey, None)
         return messages.StateResponse(statusCode=0)
+
+
+class CountedRounds(StoredTopics):
+    """Stored topics that note how many questions were sent at a time."""
+
+    def __init__(self, values: Any) -> None:
+        super().__init__(values)
+        self.rounds: list[int] = []
+
+    def _answers(self, requests: Iterable[bytes]) -> list[bytes]:
+        sent = list(requests)
+        self.rounds.append(len(sent))
+        return super()._answers(sent)
 
 
 @contextmanager
@@ -108,6 +122,32 @@ def test_many_large_states_come_in_rounds_and_others_are_stored_between_them() -
             states.store_all({topic: topic.encode()})
         assert max(ahead) < ROUND_BYTES // len(large)
         assert list(states.load_all(topics)) == [topic.encode() for topic in topics]
+
+
+@pytest.mark.parametrize(
+    ("version", "most"),
+    [
+        ("4.2.0", 1),
+        ("4.2.0.dev1", 1),
+        ("4.1.12", 1),
+        ("4.2.1", MOST_QUESTIONS),
+        ("4.10.0", MOST_QUESTIONS),
+        ("5.0.0.dev0", MOST_QUESTIONS),
+        ("", MOST_QUESTIONS),
+        ("unknown", MOST_QUESTIONS),
+    ],
+)
+def test_a_server_that_reads_a_part_of_a_question_is_asked_for_one_state_at_a_time(
+    monkeypatch: pytest.MonkeyPatch, version: str, most: int
+) -> None:
+    monkeypatch.setattr(pyspark, "__version__", version)
+    server = StateServer()
+    topics = [f"t{number}" for number in range(2 * MOST_QUESTIONS)]
+    with served(server) as values:
+        states = CountedRounds(values)
+        states.store_all(dict.fromkeys(topics, b"s"))
+        assert list(states.load_all(topics)) == [b"s"] * len(topics)
+    assert max(states.rounds) == most
 
 
 def test_spark_may_give_a_state_as_an_array_of_bytes() -> None:
