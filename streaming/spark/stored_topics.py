@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 MESSAGE_VERSION = 0
 """The version of Spark's messages."""
-MOST_QUESTIONS = 64
-"""Questions that may wait for an answer.
+MOST_QUESTIONS = 16
+"""Questions that may wait for an answer: more save no CPU, and their answers are in memory at once.
 
 The names of as many topics, or as many answers without a value, fit the buffer of any socket:
 neither side waits for the other to read."""
@@ -31,7 +31,7 @@ FIRST_WHOLE_READS = (4, 2, 1)
 
 The server of 4.2.0 takes what has arrived of it, and a buffer that Python sends may end within."""
 ROUND_BYTES = 2**19
-"""The size of values that are asked for together, judged by the largest of those before."""
+"""The size of values that are asked for together, judged by the largest state so far."""
 
 
 def most_questions(version: str) -> int:
@@ -64,12 +64,11 @@ class StoredTopics:
 
         States may be stored between two of them.
         """
-        first, count = 0, 1
+        first, count, largest = 0, 1, 1
         while first < len(topics):
             some = topics[first : first + count]
             first += len(some)
             answers = self._answers([self._question("getValue", topic) for topic in some])
-            largest = 1
             for answer in answers:
                 largest = max(largest, len(answer))
                 # Spark hands bytes out as a bytearray.

@@ -124,6 +124,20 @@ def test_many_large_states_come_in_rounds_and_others_are_stored_between_them() -
         assert list(states.load_all(topics)) == [topic.encode() for topic in topics]
 
 
+def test_after_a_large_state_fewer_are_asked_for_at_a_time_whatever_follows() -> None:
+    topics = [f"t{number}" for number in range(6 * MOST_QUESTIONS)]
+    large = bytes(ROUND_BYTES // 4)
+    server = StateServer()
+    with served(server) as values:
+        states = CountedRounds(values)
+        # A large one, more small ones than two rounds have, and large ones again.
+        stored = {t: b"" if 0 < n < 3 * MOST_QUESTIONS else large for n, t in enumerate(topics)}
+        states.store_all(stored)
+        states.rounds.clear()
+        assert list(states.load_all(topics)) == list(stored.values())
+    assert max(states.rounds) < ROUND_BYTES // len(large)
+
+
 @pytest.mark.parametrize(
     ("version", "most"),
     [
