@@ -305,8 +305,9 @@ def _pack_commits(
     order = by_bucket(commits.topics, packed.buckets)
     topic = order.rank[commits.topic]
     kept = last_in_bucket(topic=topic, key=commits.key, bucket=at // BUCKET_MS)
-    if "" in commits.groups:
-        nameless = commits.group == commits.groups.index("")
+    # A name that is no UTF-8 is empty, too: several groups may be.
+    if numbers := [number for number, name in enumerate(commits.groups) if not name]:
+        nameless = np.isin(commits.group, numbers)
         if count := int(np.count_nonzero(nameless)):
             packed.add_count(NAMELESS_GROUP, count)
             kept = kept[~nameless[kept]]

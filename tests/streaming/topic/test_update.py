@@ -13,7 +13,12 @@ from levelwind.assignors.protocol.records import Tombstone
 from levelwind.streaming.topic.state import LagRule
 from levelwind_testing.examples import examples
 from levelwind_testing.pipeline.local_pipeline import OFFSETS, TOPICS, LocalPipeline, Message
-from levelwind_testing.pipeline.offsets_reference_codec import Golden, group_key
+from levelwind_testing.pipeline.offsets_reference_codec import (
+    Golden,
+    commit_key,
+    commit_value,
+    group_key,
+)
 from levelwind_testing.pipeline.scripted_log import (
     CUTS,
     ID,
@@ -256,6 +261,25 @@ def test_a_group_without_a_name_is_skipped_and_counted() -> None:
     story.sample(2, "t", [100])
     assert list(compacted(run(story, pipeline))) == [("lag", "g", "t")]
     assert pipeline.skipped == {"group without a name": 2}
+
+
+@pytest.mark.parametrize("unreadable", [(0,), (1,), (0, 1, 2)])
+def test_a_group_without_a_name_is_skipped_beside_names_that_are_no_utf8(
+    unreadable: tuple[int, ...],
+) -> None:
+    story, pipeline = Story(), LocalPipeline()
+    for number in range(3):
+        if number in unreadable:
+            key = commit_key(f"x{number}", "t", 0).replace(b"x", b"\xff")
+            story.add(OFFSETS, SECOND, key, commit_value(60, SECOND))
+        story.commits(1, ["", "g", ""][number], "t", {0: 60})
+    story.sample(2, "t", [100])
+    rows = run(story, pipeline)
+    lags = compacted(row for row in rows if row.topic == TOPICS.lag)
+    assert list(lags) == [("lag", "g", "t")]
+    assert pipeline.skipped == {"group without a name": 2}
+    rejected = [row for row in rows if row.topic == TOPICS.dead_letters]
+    assert len(rejected) == len(unreadable)
 
 
 def test_a_deleted_topic_takes_state_and_lag_of_all_its_groups_away() -> None:
