@@ -204,19 +204,10 @@ _RULES: tuple[tuple[FailureCause, str, re.Pattern[str]], ...] = (
             r"CANNOT_LOAD_STATE_STORE|STATE_STORE_\w+|STATEFUL_PROCESSOR_\w+|STREAMING_STATEFUL_OPERATOR_\w+"
             r"|Stateful operators in the metadata|ChecksumException|CHECKSUM_VERIFICATION"
             r"|RocksDBException: Corruption|\bPackingError\b"
-            # RocksDB's message alone, which does not name the class: see the next rule.
+            # Spark's server of states hands on RocksDB's message alone, without the class.
             r"|Error: a topic's state: .*([Cc]orrupt|[Cc]hecksum|magic number|mismatch|truncated"
             r"|[Bb]ad (block|entry)|too short)"
         ),
-    ),
-    (
-        # After all others, which know the cause if the message of the JVM's exception tells it.
-        FailureCause.MACHINE,
-        (
-            "Spark's JVM refused what a Python worker asked of a topic's state: see its lines"
-            " before; the query continues from its last batch"
-        ),
-        re.compile(r"\w*Error: a topic's state: .*"),
     ),
 )
 

@@ -116,8 +116,9 @@ CAUSES = [
             "[STATE_STORE_ROW_CHECKSUM_VERIFICATION_FAILED] Row checksum verification failed",
         )
     ),
+    # Any other refusal may come from damage, too: it must not be tried again for ever.
     (
-        FailureCause.MACHINE,
+        FailureCause.UNKNOWN,
         (
             "PySparkRuntimeError: a topic's state: Protocol message contained an invalid tag"
             " (zero).\n\tat org.apache.spark.api.python.BasePythonRunner.checksum(Runner.scala:1)"
@@ -175,8 +176,8 @@ pyspark.errors.exceptions.base.PySparkRuntimeError: a topic's state: assertion f
 \tat org.apache.spark.api.python.BasePythonRunner.handle(PythonRunner.scala:1)
 """
     failure = diagnose(text)
-    assert failure.cause is FailureCause.MACHINE
-    assert "(PySparkRuntimeError: a topic's state: assertion failed)" in failure.summary
+    assert failure.cause is FailureCause.UNKNOWN
+    assert "PySparkRuntimeError: a topic's state: assertion failed" in failure.summary
 
 
 def test_the_summary_is_one_line_with_the_innermost_cause() -> None:
