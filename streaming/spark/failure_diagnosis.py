@@ -237,9 +237,19 @@ def innermost_cause(error: str) -> str:
         ]
         if found:
             line = found[-1] if prefix == "Caused by: " else found[0]
-            return line.removeprefix(prefix)[:_MAX_LENGTH]
+            raised = _python_error(error) if line.endswith(_TRACEBACK) else ""
+            return (raised or line.removeprefix(prefix))[:_MAX_LENGTH]
     return "no reason given"
 
 
+def _python_error(error: str) -> str:
+    """The last line of the last traceback of Python in a stack trace; empty without one."""
+    _, _, frames = error.rpartition(_TRACEBACK)
+    lines = _JAVA_FRAMES.split(frames)[0].splitlines()
+    return next((line for line in reversed(lines) if line and not line[0].isspace()), "")
+
+
+_TRACEBACK = "Traceback (most recent call last):"
+_JAVA_FRAMES = re.compile(r"\n\s*at \S+\(")
 _STACK_FRAME = re.compile(r"at \S+\(|\.\.\. \d+ more|===")
 _MAX_LENGTH = 400
