@@ -132,22 +132,25 @@ class PipelineChild:
             file.write(order.model_dump_json())
 
     def watch(self, now: float) -> None:
-        """Start the process when a start is due, kill it when it is silent, note its death.
+        """Note the death of the process, start it when that is due, kill it when it is silent.
 
         Raises:
             PipelineFailedError: the process died more often than the settings allow.
         """
-        if self._running is None:
-            if now >= self._start_at:
-                self._start(now)
-            return
-        code = self._running.child.poll()
+        if self._running is not None:
+            self._look(self._running, now)
+        if self._running is None and now >= self._start_at:
+            self._start(now)
+
+    def _look(self, running: RunningChild, now: float) -> None:
+        """Kill the process when it is silent, and note its death."""
+        code = running.child.poll()
         if code is None:
-            if (reason := self._running.look(now)) is not None:
+            if (reason := running.look(now)) is not None:
                 log.error("pipeline.silent", reason=reason)
-                self._running.killed = True
-                self._running.child.ask_to_kill()
-            elif (missing := self._running.signs.falls_quiet()) is not None:
+                running.killed = True
+                running.child.ask_to_kill()
+            elif (missing := running.signs.falls_quiet()) is not None:
                 log.warning("pipeline.quiet", reason=missing, restart_after=self._answer_timeout)
             return
         self._running = None

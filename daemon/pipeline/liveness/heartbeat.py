@@ -13,9 +13,11 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import threading
 import time
 from collections import deque
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -23,7 +25,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 from levelwind.daemon.telemetry.logger import Logger
 
 if TYPE_CHECKING:
-    import subprocess
     from collections.abc import Callable, Mapping
 
 log = Logger()
@@ -128,7 +129,15 @@ class Heartbeat:
 
     def _run(self) -> None:
         while self._beat():
+            self._pause()
+
+    def _pause(self) -> None:
+        """Wait until the next heartbeat is due, or the JVM has died."""
+        if self._jvm is None:
             time.sleep(INTERVAL_SECONDS)
+            return
+        with suppress(subprocess.TimeoutExpired):
+            self._jvm.wait(INTERVAL_SECONDS)
 
     def _beat(self) -> bool:
         """Write one heartbeat; return whether the JVM lives."""
