@@ -79,6 +79,7 @@ def test_a_collector_that_the_settings_choose_is_not_given_a_second_one(chosen):
     of_the_collector = {
         "-XX:+UseSerialGC",
         *session.SHORT_LIVED_BATCHES,
+        session.FIRST_HEAP,
         *session.HEAP_GIVEN_BACK,
     }
     assert of_the_collector.isdisjoint(session.default_jvm_options(settings))
