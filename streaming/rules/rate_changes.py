@@ -41,6 +41,8 @@ DISPERSION_MS = 480_000
 DEVIATIONS = 6.0
 """Standard deviations from which on two rates differ: thousands of partitions are tested at each
 sample, and the dispersion is an estimate from few intervals."""
+ROUNDING = 1e-6
+"""Deviations by which sums and square roots may be off, and more."""
 LEAST_MS = 3_000
 """Time since a change from which on it is believed."""
 LEAST_INTERVALS = 3
@@ -70,7 +72,10 @@ def rate_changes(at: Int64, end: Int64, since: int) -> Int64:
     windows = list(_windows(at, end, since))
     if not windows:
         return np.full(end.shape[1], NO_CHANGE)
-    suspects = np.unique(np.concatenate([window.columns for window in windows]))
+    suspected = np.zeros(end.shape[1], bool)
+    for window in windows:
+        suspected[window.columns] = True
+    suspects = np.flatnonzero(suspected)
     oldest = int(np.searchsorted(at, at[-1] - DISPERSION_MS))
     dispersion = np.ones((2, end.shape[1]))
     dispersion[:, suspects] = _dispersion(at[oldest:], end[oldest:, suspects])
@@ -98,11 +103,14 @@ def _largest_changes(
     """The point of the largest change of each partition that is believed; `NO_CHANGE`: none."""
     changed = np.full(end.shape[1], NO_CHANGE)
     largest = np.zeros(end.shape[1])
-    for window in windows:
-        columns, found = window.columns, _believed(window, at, end, *dispersion[:, window.columns])
-        found &= window.deviations > largest[columns]
-        changed[columns[found]] = window.point
-        largest[columns[found]] = window.deviations[found]
+    for suspected in windows:
+        columns = suspected.columns
+        larger = suspected.deviations > largest[columns]
+        window = suspected.of(larger & _exceeds_noise(suspected, at, dispersion[0, columns]))
+        if window.columns.size:
+            found = _believed(window, at, end, *dispersion[:, window.columns])
+            changed[window.columns[found]] = window.point
+            largest[window.columns[found]] = window.deviations[found]
     return changed
 
 
@@ -121,6 +129,20 @@ class _Windows(NamedTuple):
     """Records of the second one."""
     deviations: Floats
     """Standard deviations, without a sign, by which they differ."""
+
+    def ratio(self, at: Int64) -> float:
+        """Length of the second window over that of the first."""
+        ratio: float = (at[-1] - at[self.point]) / (at[self.point] - at[self.start])
+        return ratio
+
+    def of(self, chosen: Mask) -> _Windows:
+        """The windows of some of the partitions."""
+        return self._replace(
+            columns=self.columns[chosen],
+            old=self.old[chosen],
+            new=self.new[chosen],
+            deviations=self.deviations[chosen],
+        )
 
 
 def _windows(at: Int64, end: Int64, since: int) -> Iterator[_Windows]:
@@ -143,12 +165,24 @@ def _windows(at: Int64, end: Int64, since: int) -> Iterator[_Windows]:
             yield _Windows(start, point, columns, old[columns], new[columns], deviations[columns])
 
 
+def _exceeds_noise(window: _Windows, at: Int64, spread: Floats) -> Mask:
+    """Whether a change may be believed, before it is known how long its rates last.
+
+    What does not last counts less, and a larger dispersion takes no rates further apart: with
+    x = 1 / dispersion, the square roots' difference falls and then rises in x, and ends at less
+    than one deviation for x = 0. So `_believed` is true of none but these.
+    """
+    deviations = _deviations(window.old, window.new, window.ratio(at), spread)
+    exceeds: Mask = np.abs(deviations) >= DEVIATIONS - ROUNDING
+    return exceeds
+
+
 def _believed(window: _Windows, at: Int64, end: Int64, spread: Floats, granule: Floats) -> Mask:
     """Whether the change between two windows lasts and is more than noise, by its columns."""
     start, point, columns, old, new, _ = window
     lasting_old = _lasting(at[start : point + 1], end[start : point + 1, columns])
     lasting_new = _lasting(at[point:], end[point:, columns])
-    ratio = (at[-1] - at[point]) / (at[point] - at[start])
+    ratio = window.ratio(at)
     rises = new > ratio * old
     steady = np.where(rises, 2 * lasting_old > old, 2 * lasting_new > new)
     deviations = _deviations(

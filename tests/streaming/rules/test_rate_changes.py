@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from levelwind.streaming.rules import rate_changes as module
 from levelwind.streaming.rules.arrival_rate import RATE_MS, arrival_rate
 from levelwind.streaming.rules.rate_changes import (
     NO_CHANGE,
@@ -165,3 +166,24 @@ def test_a_column_has_the_same_sum_to_the_bit_whichever_others_there_are() -> No
     values = np.random.default_rng(1).random((61, 20))
     alone = [column_sums(values[:, [column]]) for column in range(20)]
     assert column_sums(values).tobytes() == np.concatenate(alone).tobytes()
+
+
+@given(seed=st.integers(0, 2**32), points=st.integers(5, 70), partitions=st.integers(1, 60))
+@settings(max_examples=examples(400))
+def test_what_does_not_exceed_noise_is_no_change_however_long_it_lasts(seed, points, partitions):
+    """The quick test leaves out nothing that the whole one believes."""
+    draw = np.random.default_rng(seed)
+    steps = np.maximum(draw.normal(draw.choice([500, 1000, 3000]), 300, points), 1)
+    at = np.cumsum(steps.astype(np.int64)) + 10**12
+    rates = np.repeat(draw.choice([0, 0.1, 1, 10, 100, 1000], (1, partitions)), points, axis=0)
+    for _ in range(draw.integers(0, 4)):
+        changed = draw.integers(0, partitions, partitions // 4 + 1)
+        rates[draw.integers(0, points) :, changed] *= draw.choice([0.1, 0.25, 4, 10])
+    batch = draw.choice([1, 5, 50, 1000], partitions)
+    records = draw.poisson(rates * steps[:, None] / 1000 / batch) * batch
+    end = np.cumsum(records, axis=0) + draw.choice([0, 1, 1000], partitions)
+    end[: points // 3, draw.random(partitions) < 0.05] = -1
+    found = rate_changes(at, end, int(at[-1]) - RATE_MS)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_exceeds_noise", lambda window, *_: window.columns >= 0)
+        assert (rate_changes(at, end, int(at[-1]) - RATE_MS) == found).all()
