@@ -623,18 +623,21 @@ class PipelineBenchmark:
         consumer.close()
 
     def observe(self, over: threading.Event, others: tuple[tuple[str, int], ...]) -> None:
-        """Publish a sample of each topic as often as the observer does within its share of CPU."""
+        """Publish a sample of each topic as often as the observer does within its share of CPU.
+
+        As the observer's, all samples of a tick have one time.
+        """
         observer = ObserverSettings()
         cost = len(others) * SAMPLE_CPU_SECONDS
         pause = max(observer.offsets_interval, cost / observer.max_cpu_share)
         asked = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "observe"})
         logs = [TopicPartition(OFFSETS_TOPIC, number) for number in range(OFFSETS_PARTITIONS)]
         while not over.wait(pause):
-            end = self.committed
+            end, at = self.committed, now_ms()
             cut = tuple(asked.get_watermark_offsets(log)[1] for log in logs)
             self.writer.sample(PACED, PROBES, cut=cut)
             for topic, partitions in others:
-                self.writer.sample(topic, partitions, end, cut)
+                self.writer.sample(topic, partitions, end, cut, at)
         asked.close()
 
     @contextmanager

@@ -120,6 +120,7 @@ class OffsetsWriter:
         partitions: int,
         end: int = FIRST_END,
         cut: tuple[int, ...] | None = None,
+        at: int | None = None,
     ) -> None:
         """Publish a sample.
 
@@ -129,12 +130,13 @@ class OffsetsWriter:
             end: end of each.
             cut: ends of the offsets topic, by partition; None: it is not known which commits the
                 sample counts.
+            at: its time; None: now.
         """
         ends = (end,) * partitions
         self.publish(
             OffsetsRecord(
                 topic=topic,
-                at=now_ms(),
+                at=now_ms() if at is None else at,
                 id=self.ids.get(topic, ID),
                 begin=(0,) * partitions,
                 stable=ends,
