@@ -26,6 +26,9 @@ UNANSWERED_ERRORS = frozenset(
     {KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError.REQUEST_TIMED_OUT}  # noqa: SLF001
 )
 """Errors after which offsets may still be on their way to the brokers."""
+UNSENT_ERRORS = frozenset({KafkaError.CONCURRENT_TRANSACTIONS})
+"""Errors of a transaction that begins before the one before it has ended in all logs: the brokers
+take no offsets for it yet. It passes, and none of its offsets is on its way."""
 FORGOTTEN_ERRORS = frozenset(
     {KafkaError.INVALID_PRODUCER_ID_MAPPING, KafkaError.UNKNOWN_PRODUCER_ID}
 )
@@ -161,10 +164,10 @@ class TransactionalCommits:
         self.undecided = False
 
     def _abort_after(self, error: KafkaException, until: float) -> None:
-        """Abort where the error asks for it, or passes; else this life's commits end."""
+        """Abort where the error asks for it, or nothing was sent; else this life's commits end."""
         reason = error.args[0]
         if reason.code() in FORGOTTEN_ERRORS or not (
-            reason.txn_requires_abort() or reason.retriable()
+            reason.txn_requires_abort() or reason.code() in UNSENT_ERRORS
         ):
             raise CommitsEndedError(error.args[0].str()) from error
         try:
