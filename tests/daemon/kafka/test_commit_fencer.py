@@ -85,6 +85,14 @@ def test_ids_that_cannot_be_fenced_hold_up_no_other(monkeypatch, log):
     fencer.close()
 
 
+def test_what_the_client_raises_is_an_error_like_any_other(monkeypatch, log):
+    def refused(*_):
+        raise ValueError("embedded null character")
+
+    monkeypatch.setattr(commit_fencer.clients, "producer", refused)
+    assert "null character" in CommitFencer({}, log)._attempt("an-id")
+
+
 def test_nothing_is_reported_after_the_end(monkeypatch, log):
     monkeypatch.setattr(CommitFencer, "_attempt", lambda *_: "no answer")
     fenced = threading.Event()
@@ -92,10 +100,44 @@ def test_nothing_is_reported_after_the_end(monkeypatch, log):
     before = threading.enumerate()
     fencer.fence("key", "an-id", fenced.set)
     fencer.close()
-    [attempts] = [each for each in threading.enumerate() if each not in before]
-    attempts.join(GENEROUS_SECONDS)
-    assert not attempts.is_alive()
+    attempts = [each for each in threading.enumerate() if each not in before]
+    for each in attempts:
+        each.join(GENEROUS_SECONDS)
+        assert not each.is_alive()
     assert not fenced.is_set()
+
+
+def test_threads_do_not_grow_with_the_ids_that_cannot_be_fenced(monkeypatch, log):
+    monkeypatch.setattr(CommitFencer, "_attempt", lambda *_: "no answer")
+    fencer = CommitFencer({}, log)
+    before = threading.active_count()
+    for number in range(100):
+        fencer.fence(number, f"id-{number}", lambda: None)
+    assert threading.active_count() <= before + commit_fencer.WORKERS
+    fencer.close()
+
+
+def test_a_life_that_asks_during_an_attempt_has_one_of_its_own(monkeypatch, log):
+    """The attempt under way may have come before that life took the id."""
+    begun, goes_on = threading.Semaphore(0), threading.Semaphore(0)
+
+    def attempt(*_):
+        begun.release()
+        assert goes_on.acquire(timeout=GENEROUS_SECONDS)
+
+    monkeypatch.setattr(CommitFencer, "_attempt", attempt)
+    first, second = threading.Event(), threading.Event()
+    fencer = CommitFencer({}, log)
+    fencer.fence("a former life", "an-id", first.set)
+    assert begun.acquire(timeout=GENEROUS_SECONDS)
+    fencer.fence("a later life", "an-id", second.set)
+    goes_on.release()
+    assert first.wait(GENEROUS_SECONDS)
+    assert not second.is_set()
+    assert begun.acquire(timeout=GENEROUS_SECONDS)
+    goes_on.release()
+    assert second.wait(GENEROUS_SECONDS)
+    fencer.close()
 
 
 def test_an_id_that_the_client_refuses_is_an_error_like_any_other(client_config, log):
