@@ -198,7 +198,12 @@ def test_commits_and_members_are_those_of_the_offsets_topic(cluster, admin, poll
             polling(*members)
             return all(member.assignment() for member in members) and settled(admin, groups)
 
-        wait_until("the members own partitions", joined, pause=0)
+        def shown():
+            return {member.memberid(): member.assignment() for member in members}, told_of(
+                admin, groups
+            )
+
+        wait_until("the members own partitions", joined, pause=0, shown=shown)
         for member in members:
             owned = member.assignment()
             member.commit(
@@ -245,17 +250,22 @@ def same_as_the_log(cluster, poller, groups, ids):
     wait_until("what is polled is what the log tells", same, pause=0.5)
 
 
-def settled(admin, groups):
+def told_of(admin, groups):
+    """State and number of members of each group that has members for the brokers."""
     named = [groups[kind] for kind in ("classic", "static", "kip848")]
     answers = admin.describe_consumer_groups(named, request_timeout=10)
     found = {name: answer.result() for name, answer in answers.items()}
-    return all(one.state.name == "STABLE" and len(one.members) >= 1 for one in found.values())
+    return {name: (one.state.name, len(one.members)) for name, one in found.items()}
 
 
-def all_in(admin, groups, state):
-    named = [groups[kind] for kind in ("classic", "static", "kip848")]
-    answers = admin.describe_consumer_groups(named, request_timeout=10)
-    return all(answer.result().state.name == state for answer in answers.values())
+def settled(admin, groups):
+    return all(
+        state == "STABLE" and members >= 1 for state, members in told_of(admin, groups).values()
+    )
+
+
+def all_in(admin, groups, wanted):
+    return all(state == wanted for state, _ in told_of(admin, groups).values())
 
 
 def topic_ids(admin, *names):
