@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import Enum
+from itertools import takewhile
 
 
 class FailureCause(Enum):
@@ -216,10 +217,8 @@ def diagnose(error: str) -> Failure:
     """Diagnose why a query ended; `error` is the text that Spark gives."""
     line = innermost_cause(error)
     for cause, meaning, pattern in _RULES:
-        if found := pattern.search(error):
-            # A Python worker's error has no cause below it; it names the module that is missing.
-            shown = found[0] if "Error: " in found[0] else line
-            return Failure(cause=cause, summary=f"{meaning} ({shown})")
+        if pattern.search(error):
+            return Failure(cause=cause, summary=f"{meaning} ({line})")
     return Failure(cause=FailureCause.UNKNOWN, summary=line)
 
 
@@ -244,12 +243,11 @@ def innermost_cause(error: str) -> str:
 
 def _python_error(error: str) -> str:
     """The last line of the last traceback of Python in a stack trace; empty without one."""
-    _, _, frames = error.rpartition(_TRACEBACK)
-    lines = _JAVA_FRAMES.split(frames)[0].splitlines()
+    _, _, below = error.rpartition(_TRACEBACK)
+    lines = list(takewhile(lambda line: not _STACK_FRAME.match(line.strip()), below.splitlines()))
     return next((line for line in reversed(lines) if line and not line[0].isspace()), "")
 
 
 _TRACEBACK = "Traceback (most recent call last):"
-_JAVA_FRAMES = re.compile(r"\n\s*at \S+\(")
 _STACK_FRAME = re.compile(r"at \S+\(|\.\.\. \d+ more|===")
 _MAX_LENGTH = 400
