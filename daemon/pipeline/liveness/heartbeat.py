@@ -135,9 +135,8 @@ class Heartbeat:
         """Wait until the next heartbeat is due, or the JVM has died."""
         if self._jvm is None:
             time.sleep(INTERVAL_SECONDS)
-            return
-        with suppress(subprocess.TimeoutExpired):
-            self._jvm.wait(INTERVAL_SECONDS)
+        else:
+            self._exit_code()
 
     def _beat(self) -> bool:
         """Write one heartbeat; return whether the JVM lives."""
@@ -168,13 +167,14 @@ class Heartbeat:
         return True
 
     def _exit_code(self) -> int | None:
-        """Exit code of the JVM, whose connections close a moment before it has ended."""
-        if self._jvm is None:
-            return None
-        until = time.monotonic() + INTERVAL_SECONDS
-        while (code := self._jvm.poll()) is None and time.monotonic() < until:
-            time.sleep(0.05)
-        return code
+        """Exit code of the JVM, whose connections close a moment before it has ended.
+
+        None if it runs on for `INTERVAL_SECONDS`, or is no child of this process.
+        """
+        if self._jvm is not None:
+            with suppress(subprocess.TimeoutExpired):
+                return self._jvm.wait(INTERVAL_SECONDS)
+        return None
 
 
 def death_of_jvm(code: int) -> str:
