@@ -169,7 +169,7 @@ class TransactionalCommits:
         if reason.code() in FORGOTTEN_ERRORS or not (
             reason.txn_requires_abort() or reason.code() in UNSENT_ERRORS
         ):
-            raise CommitsEndedError(error.args[0].str()) from error
+            raise CommitsEndedError(reason.str()) from error
         try:
             _retry(self._producer.abort_transaction, until)
         except KafkaException as failure:
