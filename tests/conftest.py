@@ -7,7 +7,7 @@ and all tests that use it. The run's own process starts the brokers then, and th
 import re
 import sys
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
 from itertools import count
 from pathlib import Path
@@ -193,15 +193,13 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster | SharedBrokers]
     Tests leave the brokers as they are and use names of their own.
     """
     shared = getattr(request.config, "workerinput", {}).get(BROKERS)
-    with ExitStack() as stack:
-        cluster: Cluster | SharedBrokers
-        if shared is None:
-            cluster = stack.enter_context(
-                Cluster.start(settings=PATIENT | PROMPT, jvm_options=ROOMY)
-            )
-        else:
-            nodes = tuple(Node(**broker) for broker in shared["nodes"])
-            cluster = SharedBrokers(nodes, Path(shared["directory"]))
+    brokers: AbstractContextManager[Cluster | SharedBrokers]
+    if shared is None:
+        brokers = Cluster.start(settings=PATIENT | PROMPT, jvm_options=ROOMY)
+    else:
+        nodes = tuple(Node(**broker) for broker in shared["nodes"])
+        brokers = nullcontext(SharedBrokers(nodes, Path(shared["directory"])))
+    with brokers as cluster:
         request.config.stash[IN_USE] = cluster
         yield cluster
         del request.config.stash[IN_USE]
