@@ -635,7 +635,7 @@ class PipelineBenchmark:
         while not over.wait(pause):
             end, at = self.committed, now_ms()
             cut = tuple(asked.get_watermark_offsets(log)[1] for log in logs)
-            self.writer.sample(PACED, PROBES, cut=cut)
+            self.writer.sample(PACED, PROBES, cut=cut, at=at)
             for topic, partitions in others:
                 self.writer.sample(topic, partitions, end, cut, at)
         asked.close()
