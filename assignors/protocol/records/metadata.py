@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import Annotated, ClassVar, TypeAlias
 
 from levelwind.assignors.protocol.declared.declaration import Declared
-from levelwind.assignors.protocol.declared.fields import ByPartition, Name, Offset, Whole
+from levelwind.assignors.protocol.declared.fields import ByPartition, Name, Offset, Time, Whole
 from levelwind.assignors.protocol.declared.marks import WRITTEN, Shape
 from levelwind.assignors.protocol.partition_ranges import WireError
 
@@ -30,7 +30,7 @@ class BrokerRecord(Declared, frozen=True, kw_only=True):
     KEY_FIELDS: ClassVar = ("broker",)
 
     broker: Whole
-    at: Whole
+    at: Time
     """When the broker was seen, in milliseconds since the epoch."""
     rack: Name | None
     online: bool
@@ -48,7 +48,7 @@ class TopicRecord(Declared, frozen=True, kw_only=True):
     KEY_FIELDS: ClassVar = ("topic",)
 
     topic: Name
-    at: Whole
+    at: Time
     """When the layout was seen, in milliseconds since the epoch."""
     id: Name
     """Kafka's topic id, which a topic recreated under the same name does not share."""
@@ -80,7 +80,7 @@ class OffsetsRecord(Declared, frozen=True, kw_only=True):
     KEY_FIELDS: ClassVar = ("topic",)
 
     topic: Name
-    at: Whole
+    at: Time
     """When the offsets were sampled, in milliseconds since the epoch."""
     id: Name
     """Kafka's topic id."""

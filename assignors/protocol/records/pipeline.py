@@ -16,6 +16,7 @@ from levelwind.assignors.protocol.declared.fields import (
     Ratio,
     SomePartitions,
     Speed,
+    Time,
     Whole,
 )
 from levelwind.assignors.protocol.declared.marks import Among, Indexed
@@ -41,7 +42,7 @@ class LagRecord(Declared, frozen=True, kw_only=True):
 
     group: Name
     topic: Name
-    at: Whole
+    at: Time
     """Time at which the lag holds, in milliseconds since the epoch."""
     id: Name
     """Kafka's topic id, which a topic recreated under the same name does not share."""
@@ -227,7 +228,7 @@ class SpeedRecord(Declared, frozen=True, kw_only=True):
     KEY_FIELDS: ClassVar = ("group",)
 
     group: Name
-    at: Whole
+    at: Time
     """Time of the newest sample that the speeds are learned from, in milliseconds since the
     epoch."""
     members: Mapping[str, MemberSpeed]

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 from msgspec import Meta, Struct
 
 from levelwind.assignors.protocol.declared.declaration import Declared
-from levelwind.assignors.protocol.declared.fields import Name, Number, Offset, Whole
+from levelwind.assignors.protocol.declared.fields import Name, Number, Offset, Time, Whole
 from levelwind.assignors.protocol.declared.marks import Cases, Renamed, Spread
 from levelwind.assignors.protocol.partition_ranges import WireError
 
@@ -134,9 +134,9 @@ class TriggerRecord(Declared, frozen=True, kw_only=True):
     KEY_IN_VALUE: ClassVar = True
 
     group: Name
-    at: Whole
+    at: Time
     """Time of the evidence, in milliseconds since the epoch."""
-    since: Whole
+    since: Time
     """Time since which the cause has lasted, in milliseconds since the epoch."""
     evidence: Annotated[
         RacksEvidence | SkewEvidence,

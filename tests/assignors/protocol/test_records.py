@@ -10,6 +10,7 @@ from jsonschema import Draft202012Validator
 from msgspec.structs import replace
 
 from levelwind.assignors.protocol import records as r
+from levelwind.assignors.protocol.canonical_json import LATEST_MS
 from levelwind.assignors.protocol.declared.declaration import (
     as_document,
     canonical,
@@ -17,6 +18,7 @@ from levelwind.assignors.protocol.declared.declaration import (
 )
 from levelwind.assignors.protocol.declared.numbers import short, short_column
 from levelwind.assignors.protocol.records import schemas
+from levelwind.assignors.protocol.records.copied import CopiedRecord
 from levelwind.assignors.protocol.topics import partition_for
 from levelwind_testing.examples import examples
 from levelwind_testing.record_strategies import RECORDS, records_of
@@ -114,6 +116,31 @@ def test_there_is_a_schema_for_each_kind_and_no_other():
     assert {kind for _, kind in RECORDS} == set(r.Record.__args__)
     for kind in files:
         Draft202012Validator.check_schema(schemas.load(kind))
+
+
+def times_in(schema, path=""):
+    """Yield the places of a schema that have a time, and the greatest one that it allows."""
+    if isinstance(schema, dict):
+        if "integer" in schema.get("type", ()) and "since the epoch" in " ".join(
+            schema.get("description", "").split()
+        ):
+            yield path, schema["maximum"]
+        for word, inner in schema.items():
+            yield from times_in(inner, f"{path}/{word}")
+    elif isinstance(schema, list):
+        for inner in schema:
+            yield from times_in(inner, path)
+
+
+def test_no_time_of_a_record_is_one_that_a_plan_made_of_it_may_not_have():
+    bounds = {
+        (kind.KIND, path): most
+        for _, kind in RECORDS
+        if not issubclass(kind, CopiedRecord)  # a copy has the timestamp of its original
+        for path, most in times_in(schemas.load(kind.KIND))
+    }
+    assert len(bounds) >= 20
+    assert set(bounds.values()) == {LATEST_MS}
 
 
 @each
