@@ -30,13 +30,12 @@ def cluster_document(view: LiveView) -> dict[str, object]:
     """Return brokers and racks. Cost: the partitions of all topics."""
     leads: Counter[int] = Counter()
     replicas: Counter[int] = Counter()
-    in_sync: Counter[int] = Counter()
+    out_of_sync: Counter[int] = Counter()
     for topic in view.topics.values():
         leads.update(topic.leader)
-        for brokers in topic.replicas:
+        for brokers, in_sync in zip(topic.replicas, topic.isr, strict=True):
             replicas.update(brokers)
-        for brokers in topic.isr:
-            in_sync.update(brokers)
+            out_of_sync.update(set(brokers).difference(in_sync))
     members: Counter[str | None] = Counter()
     for group in view.groups.values():
         members.update(ShownGroup(group).racks.values())
@@ -57,7 +56,7 @@ def cluster_document(view: LiveView) -> dict[str, object]:
                 "at": broker.at,
                 "leads": leads[number],
                 "replicas": replicas[number],
-                "out_of_sync": replicas[number] - in_sync[number],
+                "out_of_sync": out_of_sync[number],
             }
             for number, broker in sorted(view.brokers.items())
         ],

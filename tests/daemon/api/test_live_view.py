@@ -3,9 +3,11 @@
 import threading
 
 import pytest
+from msgspec.structs import replace
 
-from levelwind.assignors.protocol.records import Tombstone, encode
+from levelwind.assignors.protocol.records import BrokerRecord, Tombstone, encode
 from levelwind.assignors.protocol.unread_lag import left_unread
+from levelwind.daemon.api.views.cluster_documents import cluster_document
 from levelwind.daemon.api.views.live_view import LiveView
 from levelwind.daemon.api.views.record_tap import RecordTap
 from levelwind.daemon.kafka.topic_reader import ConsumedRecord, UnreadMessage
@@ -141,3 +143,12 @@ def test_the_records_are_those_that_a_reader_of_the_topics_would_find(tap, view)
 
 def _json(record):
     return encode(record)[1]
+
+
+def test_a_broker_is_out_of_sync_where_it_holds_a_replica_that_is(tap, view):
+    layout = records.topic(racks=((), ()))
+    tap.on_record(read("metadata", BrokerRecord(broker=1, at=1, rack=None, online=True)))
+    tap.on_record(read("metadata", replace(layout, replicas=((1, 2), (2,)), isr=((2,), (1, 2)))))
+    view.refresh()
+    (broker,) = cluster_document(view)["brokers"]
+    assert (broker["replicas"], broker["out_of_sync"]) == (1, 1)
