@@ -204,10 +204,11 @@ _RULES: tuple[tuple[FailureCause, str, re.Pattern[str]], ...] = (
         re.compile(
             r"CANNOT_LOAD_STATE_STORE|STATE_STORE_\w+|STATEFUL_PROCESSOR_\w+|STREAMING_STATEFUL_OPERATOR_\w+"
             r"|Stateful operators in the metadata|ChecksumException|CHECKSUM_VERIFICATION"
-            r"|RocksDBException: Corruption|\bPackingError\b"
-            # Spark's server of states hands on RocksDB's message alone, without the class.
-            r"|Error: a topic's state: .*([Cc]orrupt|[Cc]hecksum|magic number|mismatch|truncated"
-            r"|[Bb]ad (block|entry)|too short)"
+            r"|\bPackingError\b"
+            # Spark's server of states hands on RocksDB's message alone, without the class; and
+            # RocksDB's own class leaves out the word "Corruption" that its code is.
+            r"|(RocksDBException|Error: a topic's state): .*([Cc]orrupt|[Cc]hecksum|magic number"
+            r"|mismatch|truncated|[Bb]ad (block|entry)|too short)"
         ),
     ),
 )

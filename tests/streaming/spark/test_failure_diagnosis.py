@@ -106,9 +106,10 @@ CAUSES = [
         FailureCause.MACHINE,
         "An error occurred while calling o76.start: Answer from Java side is empty",
     ),
-    # What RocksDB 9.8 says of a damaged table is all that Spark's server of states hands on.
+    # What RocksDB 9.8 says of a damaged table, as its class and Spark's server of states hand it on.
     *(
-        (FailureCause.CHECKPOINT, f"PySparkRuntimeError: a topic's state: {message}")
+        (FailureCause.CHECKPOINT, f"{raised}: {message}")
+        for raised in ("PySparkRuntimeError: a topic's state", "org.rocksdb.RocksDBException")
         for message in (
             "block checksum mismatch: stored(context removed) = 396, computed = 417, type = 4",
             "Bad table magic number: expected 9863518390377041911, found 0 in /tmp/s/000009.sst",
