@@ -106,7 +106,7 @@ CAUSES = [
         FailureCause.MACHINE,
         "An error occurred while calling o76.start: Answer from Java side is empty",
     ),
-    # What RocksDB 9.8 says of a damaged table, as its class and Spark's server of states hand it on.
+    # What RocksDB 9.8 says of a damaged table, in its class and through Spark's server of states.
     *(
         (FailureCause.CHECKPOINT, f"{raised}: {message}")
         for raised in ("PySparkRuntimeError: a topic's state", "org.rocksdb.RocksDBException")
