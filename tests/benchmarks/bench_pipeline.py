@@ -51,7 +51,6 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 from levelwind_testing.processes import processes
 from levelwind_testing.processes.offsets_writer import (
     FIRST_END,
-    OFFSETS_PARTITIONS,
     Load,
     OffsetsWriter,
     commit_key,
@@ -132,11 +131,10 @@ BEHIND_SECONDS = 600.0
 """Time for a query that did not keep pace to read what is left."""
 IDLE_SECONDS = 2.0
 """Time for the last commits to show, after a measurement."""
+OFFSETS_PARTITIONS = 50
+"""Partitions of `__consumer_offsets`, by Kafka's default."""
 # With one segment a partition the cleaner removes nothing that is counted.
-BROKER = {
-    "offsets.topic.num.partitions": str(OFFSETS_PARTITIONS),
-    "offsets.topic.segment.bytes": str(2**30),
-}
+BROKER = {"offsets.topic.segment.bytes": str(2**30)}
 
 
 def main() -> None:
@@ -198,6 +196,12 @@ def main() -> None:
     parser.add_argument(
         "--calm", type=int, help="longest milliseconds; no more than the shortest: always those"
     )
+    parser.add_argument(
+        "--offsets-partitions",
+        type=int,
+        default=OFFSETS_PARTITIONS,
+        help="partitions of __consumer_offsets",
+    )
     parser.add_argument("--parallelism", type=int, help="tasks; by default as a user has it")
     parser.add_argument(
         "--spark", action="append", default=[], metavar="NAME=VALUE", help="a setting of Spark"
@@ -240,6 +244,7 @@ def run_apart(*own: str) -> None:
 
 def measure(options: argparse.Namespace, load: Load) -> None:
     """Measure one load on a broker and a session of its own."""
+    load = replace(load, offsets_partitions=options.offsets_partitions)
     with benchmark_of(options) as benchmark:
         benchmark.prepare(load)
         # First, since a coordinator reloads what others wrote into its partition, and accepts no
@@ -259,16 +264,19 @@ def measure(options: argparse.Namespace, load: Load) -> None:
 
 def measure_scenario(options: argparse.Namespace, traffic: Traffic) -> None:
     """Measure the traffic of a kind of cluster on a broker and a session of its own."""
+    load = replace(traffic.load, offsets_partitions=options.offsets_partitions)
+    traffic = replace(traffic, load=load)
     with benchmark_of(options) as benchmark:
-        benchmark.prepare(traffic.load)
-        benchmark.commit_every_key(traffic.load)
+        benchmark.prepare(load)
+        benchmark.commit_every_key(load)
         benchmark.latency(traffic.rate, traffic, options.seconds, options.warm, options.rest)
 
 
 @contextmanager
 def benchmark_of(options: argparse.Namespace) -> Iterator["PipelineBenchmark"]:
     """A broker and a session of Spark's of a measurement's own."""
-    with Cluster.start(1, settings=BROKER) as cluster:
+    partitions = {"offsets.topic.num.partitions": str(options.offsets_partitions)}
+    with Cluster.start(1, settings=BROKER | partitions) as cluster:
         # A directory in memory: ratios are compared, not disks.
         memory = Path("/dev/shm")  # noqa: S108 - only a temporary directory in it is used
         with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as directory:
@@ -386,7 +394,7 @@ class PipelineBenchmark:
             }
         )
         partitions = [
-            TopicPartition(OFFSETS_TOPIC, number, 0) for number in range(OFFSETS_PARTITIONS)
+            TopicPartition(OFFSETS_TOPIC, number, 0) for number in range(load.offsets_partitions)
         ]
         ends = sum(consumer.get_watermark_offsets(partition)[1] for partition in partitions)
         consumer.assign(partitions)
@@ -399,8 +407,8 @@ class PipelineBenchmark:
         consumer.close()
         return [Reading(count, seconds)]
 
-    def read_by_spark(self, _load: Load) -> list[Reading]:
-        partitions = {OFFSETS_TOPIC: OFFSETS_PARTITIONS}
+    def read_by_spark(self, load: Load) -> list[Reading]:
+        partitions = {OFFSETS_TOPIC: load.offsets_partitions}
         stream = spark_query.source(self.spark, self.settings, partitions, SEVERAL_TASKS)
         with tempfile.TemporaryDirectory() as directory:
             query = (
@@ -631,7 +639,10 @@ class PipelineBenchmark:
         cost = len(others) * SAMPLE_CPU_SECONDS
         pause = max(observer.offsets_interval, cost / observer.max_cpu_share)
         asked = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "observe"})
-        logs = [TopicPartition(OFFSETS_TOPIC, number) for number in range(OFFSETS_PARTITIONS)]
+        described = asked.list_topics(OFFSETS_TOPIC).topics[OFFSETS_TOPIC]
+        logs = [
+            TopicPartition(OFFSETS_TOPIC, number) for number in range(len(described.partitions))
+        ]
         while not over.wait(pause):
             end, at = self.committed, now_ms()
             cut = tuple(asked.get_watermark_offsets(log)[1] for log in logs)

@@ -39,6 +39,8 @@ class Load:
     """Members of each group, which share the partitions of each topic; 0: none is known."""
     topics_each: int = 0
     """Topics that each group reads; 0: all of them."""
+    offsets_partitions: int = OFFSETS_PARTITIONS
+    """Partitions of `__consumer_offsets`."""
 
     @property
     def keys(self) -> int:
@@ -216,7 +218,7 @@ def commit_value(offset: int, at: int, topic_id: bytes = RAW_ID) -> bytes:
 def commit_keys(load: Load, groups: range | None = None) -> list[tuple[int, bytes]]:
     """Each key with its partition of the offsets topic, of all groups or of some."""
     return [
-        (group % OFFSETS_PARTITIONS, commit_key(f"group-{group}", f"topic-{topic}", partition))
+        (group % load.offsets_partitions, commit_key(f"group-{group}", f"topic-{topic}", partition))
         for partition in range(load.partitions)
         for number in range(load.read_by_each)
         for group in (range(load.groups) if groups is None else groups)
