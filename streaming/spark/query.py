@@ -64,7 +64,9 @@ READ_DEFAULTS = {
     "isolation.level": "read_committed",  # aborted transactional commits do not count
     # Spark keeps the last poll of each partition, read or not.
     "max.poll.records": "2000",
-    "fetch.max.wait.ms": "20",
+    # After each poll Spark asks the broker for the partition's ends, on the connection on which the
+    # client has just asked for the next records: the broker answers only once it waited for these.
+    "fetch.max.wait.ms": "1",
 }
 WRITE_DEFAULTS = {
     "batch.size": str(256 * 1024),
