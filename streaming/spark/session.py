@@ -165,12 +165,19 @@ def common_options() -> dict[str, str]:
         # By default Spark asks for the ends of the input a hundred times a second, which is most of
         # what an idle pipeline costs.
         "spark.sql.streaming.pollingDelay": "200ms",
+        # Each partition of the input has a consumer, which each batch asks in the same order. Of
+        # more than 64, the default, the one that is asked next was always given up just now.
+        "spark.kafka.consumer.cache.capacity": "10000",
         # The buffer of a broadcast, of which a batch has eight of some kilobytes each; 4 MiB by
         # default, that Java fills with zeros and collects again: a tenth of what a batch allocates.
         "spark.broadcast.blockSize": "64k",
         # Spark optimizes the same plan with each batch until a round changes nothing. The first one
         # finds all there is to find: a test holds it.
         "spark.sql.optimizer.maxIterations": "1",
+        # Each partition of the input has a projection of its own with each batch, as have a dozen
+        # other places. Spark generates the code of each anew, only to find that it is compiled:
+        # a fifth of what a small batch costs. Rows of a backlog are projected as fast without.
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
         "spark.sql.streaming.minBatchesToRetain": "10",
         "spark.sql.streaming.numRecentProgressUpdates": "10",
     }
