@@ -356,3 +356,29 @@ def test_lag_of_a_topic_of_many_partitions_is_one_record(
     assert found["lag"][0] == 6
     assert len(json.dumps(found)) > 2**20
     assert running.query.isActive
+
+
+def test_each_partition_keeps_its_consumer_however_many_there_are(
+    spark: SparkSession, lw: Installation, fresh: Callable[[str], str], tmp_path: Path
+) -> None:
+    """Spark keeps 64 by default; of more, each batch would make all of them anew."""
+    topic, partitions = fresh("wide"), 70
+    lw.create(topic, partitions)
+    lw.fill(topic, [1] * partitions)
+    settings = PipelineSettings(bootstrap=lw.bootstrap, checkpoint=tmp_path / "none")
+    stream = query.source(spark, settings, {topic: partitions}, 1).writeStream.format("noop")
+    reading = stream.option("checkpointLocation", str(tmp_path / "noop")).start()
+    reading.processAllAvailable()
+    kept = idle_consumers(spark)
+    reading.stop()
+    assert kept >= partitions
+
+
+def idle_consumers(spark: SparkSession) -> int:
+    """The consumers that Spark's JVM keeps for further batches."""
+    jvm: Any = spark.sparkContext._jvm
+    cache = jvm.java.lang.Class.forName("org.apache.spark.sql.kafka010.consumer.KafkaDataConsumer$")
+    pool = cache.getDeclaredField("consumerPool")
+    pool.setAccessible(True)
+    count: int = pool.get(None).numIdle()
+    return count
