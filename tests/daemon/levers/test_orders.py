@@ -4,14 +4,14 @@ import json
 
 import pytest
 
-from levelwind.assignors.protocol.records import ProposalRecord, Tombstone
+from levelwind.assignors.protocol.records import Tombstone
 from levelwind.daemon.api.order_models import OrderRequest
 from levelwind.daemon.config.settings import load
 from levelwind.daemon.errors import NotFoundError
 from levelwind.daemon.levers.acting import act
 from levelwind.daemon.levers.orders import Operator, OperatorOrder, OrderError, parse_target
 from levelwind.daemon.levers.preview import levers_in_force, preview
-from levelwind_testing.records import assignment, lag, lever, member, topic
+from levelwind_testing.records import assignment, lag, lever, member, proposal, topic
 
 ME = Operator(name="me@here")
 
@@ -138,18 +138,8 @@ def test_an_assignment_is_previewed_and_one_that_does_not_fit_refused():
 
 
 def test_a_proposal_is_approved_by_its_name():
-    waiting = ProposalRecord(
-        group="g",
-        at=1,
-        plan_id="p2-1",
-        cause="skew",
-        strategy="optimal",
-        basis="other",
-        moves=1,
-        before=None,
-        after=None,
-        target={"m0": {"t": (0, 1)}, "m1": {"t": (2, 3)}},
-    )
+    target = {"m0": {"t": (0, 1)}, "m1": {"t": (2, 3)}}
+    waiting = proposal(target, plan_id="p2-1", basis="other")
     known = records(("control", waiting))
     with pytest.raises(NotFoundError, match="p2-1 does"):
         act(load(), OperatorOrder(action="approve", group="g", subject="p9"), ME, records=known)

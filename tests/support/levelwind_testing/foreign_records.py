@@ -17,7 +17,6 @@ from levelwind.assignors.protocol.records import (
     LagRecord,
     MemberSpeed,
     PlannerRecord,
-    ProposalRecord,
     ProxyRecord,
     Record,
     Rejection,
@@ -34,6 +33,7 @@ from levelwind_testing.records import (
     lever,
     offsets,
     plan,
+    proposal,
     racks_trigger,
     request,
     skew_trigger,
@@ -161,21 +161,8 @@ def _further() -> Iterator[tuple[TopicKind, Record]]:
     for kind in LEVER_KINDS:
         subject = SUBJECTS.get(kind, NO_SUBJECT)
         yield "control", lever(kind, subject, SETTINGS.get(kind), at=100_000)
-    yield (
-        "control",
-        ProposalRecord(
-            group="g",
-            at=100_000,
-            plan_id="1-0",
-            cause="skew",
-            strategy="lag",
-            basis="b",
-            moves=1,
-            before=None,
-            after={"skew": 1.0},
-            target={"m0": {"t": (0, 1)}, "m1": {"t": (2, 3), "u": (0, 1)}},
-        ),
-    )
+    target = {"m0": {"t": (0, 1)}, "m1": {"t": (2, 3), "u": (0, 1)}}
+    yield "control", proposal(target, at=100_000, strategy="lag", after={"skew": 1.0})
     yield "assignments", plan()
     yield "assignments", PlannerRecord(planner_epoch=1, instance="d0", started_at=1)
     yield (

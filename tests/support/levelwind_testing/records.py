@@ -11,6 +11,7 @@ from levelwind.assignors.protocol.records import (
     MemberRecord,
     OffsetsRecord,
     OperatorRecord,
+    ProposalRecord,
     RackChange,
     RacksEvidence,
     SkewEvidence,
@@ -194,6 +195,22 @@ def lever(kind, subject=NO_SUBJECT, setting=None, *, group="g", at=1, by="me@her
     """A lever in force."""
     return LeverRecord(
         group=group, kind=kind, subject=subject, setting=setting, at=at, by=by, reason=reason
+    )
+
+
+def proposal(target, *, plan_id="1-0", at=1, strategy="optimal", basis="b", after=None):
+    """A proposal of one move that waits for approval; `target`: partitions of each member."""
+    return ProposalRecord(
+        group="g",
+        at=at,
+        plan_id=plan_id,
+        cause="skew",
+        strategy=strategy,
+        basis=basis,
+        moves=1,
+        before=None,
+        after=after,
+        target=target,
     )
 
 
