@@ -131,8 +131,6 @@ BEHIND_SECONDS = 600.0
 """Time for a query that did not keep pace to read what is left."""
 IDLE_SECONDS = 2.0
 """Time for the last commits to show, after a measurement."""
-OFFSETS_PARTITIONS = 50
-"""Partitions of `__consumer_offsets`, by Kafka's default."""
 # With one segment a partition the cleaner removes nothing that is counted.
 BROKER = {"offsets.topic.segment.bytes": str(2**30)}
 
@@ -199,8 +197,8 @@ def main() -> None:
     parser.add_argument(
         "--offsets-partitions",
         type=int,
-        default=OFFSETS_PARTITIONS,
-        help="partitions of __consumer_offsets",
+        default=50,
+        help="partitions of __consumer_offsets; 50 is Kafka's default",
     )
     parser.add_argument("--parallelism", type=int, help="tasks; by default as a user has it")
     parser.add_argument(

@@ -27,7 +27,7 @@ from levelwind_testing.processes.cluster_pipeline import (
     own_installation,
 )
 from levelwind_testing.processes.commit_load import CommitLoad
-from levelwind_testing.processes.offsets_writer import OFFSETS_PARTITIONS, Load, OffsetsWriter
+from levelwind_testing.processes.offsets_writer import Load, OffsetsWriter
 from levelwind_testing.waiting import wait_until
 
 KILLS = int(os.environ.get("FAULTS_KILLS", "0"))
@@ -45,7 +45,7 @@ pytestmark = [
 
 def test_workers_killed_under_load_leave_no_trace(spark, archive, tmp_path):
     chance = random.Random(drawn_seed())
-    settings = PATIENT | {"offsets.topic.num.partitions": str(OFFSETS_PARTITIONS)}
+    settings = PATIENT | {"offsets.topic.num.partitions": str(LOAD.offsets_partitions)}
     with Cluster.start(1, settings=settings) as brokers:
         writer = OffsetsWriter(brokers.bootstrap, Topics(PREFIX))
         writer.create("real", 1)

@@ -10,7 +10,6 @@ from levelwind.assignors.protocol.topics import OFFSETS_TOPIC
 from levelwind.daemon.wall_clock import now_ms
 from levelwind_testing.processes.offsets_writer import (
     FIRST_END,
-    OFFSETS_PARTITIONS,
     Load,
     OffsetsWriter,
     commit_keys,
@@ -60,7 +59,7 @@ class CommitLoad:
         reader = Consumer({"bootstrap.servers": self.writer.bootstrap, "group.id": "ends"})
         cut = tuple(
             reader.get_watermark_offsets(TopicPartition(OFFSETS_TOPIC, number), timeout=30)[1]
-            for number in range(OFFSETS_PARTITIONS)
+            for number in range(self.load.offsets_partitions)
         )
         reader.close()
         for topic, partitions in self.load.topic_sizes:
