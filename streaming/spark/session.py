@@ -174,9 +174,9 @@ def common_options() -> dict[str, str]:
         # Spark optimizes the same plan with each batch until a round changes nothing. The first one
         # finds all there is to find: a test holds it.
         "spark.sql.optimizer.maxIterations": "1",
-        # Each partition of the input has a projection of its own with each batch, as have a dozen
-        # other places. Spark generates the code of each anew, only to find that it is compiled:
-        # a fifth of what a small batch costs. Rows of a backlog are projected as fast without.
+        # Spark makes projections of their own for each partition of the input and batch, and
+        # generates the code of each anew, only to find that it is compiled: beside fifty partitions
+        # a fifth of the JVM's CPU. Rows of a backlog are projected as fast without.
         "spark.sql.codegen.factoryMode": "NO_CODEGEN",
         "spark.sql.streaming.minBatchesToRetain": "10",
         "spark.sql.streaming.numRecentProgressUpdates": "10",
