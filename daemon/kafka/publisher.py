@@ -71,13 +71,14 @@ REFUSED_ERRORS = frozenset(
 """The brokers refuse the record itself: it will be refused again, however often it is sent."""
 
 
-MISSING_ERRORS = frozenset(
-    {
-        KafkaError._UNKNOWN_TOPIC,  # noqa: SLF001 - the client's own name
-        KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001 - the client's own name
-    }
-)
-"""A topic was deleted or is being created again: that concerns no record in particular."""
+PASSING_ERRORS = clients.AUTHORIZATION_ERRORS | {
+    # A topic was deleted or is being created again.
+    KafkaError._UNKNOWN_TOPIC,  # noqa: SLF001 - the client's own name
+    KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001 - the client's own name
+    # An earlier record has ended the transaction.
+    KafkaError._STATE,  # noqa: SLF001 - the client's own name
+}
+"""The client takes a record no more for a reason that concerns none in particular."""
 
 
 class UnpublishableError(LevelwindError):
@@ -157,10 +158,14 @@ class Publisher:
             self._call("commit", self._producer.commit_transaction)
         except _AbortError as error:
             self._unfinished = "abort"
-            self._finish()
+            reason = f"the transaction was aborted: {error}"
+            try:
+                self._finish()
+            except FencedError as fenced:  # as where the brokers did not know of the transaction
+                raise FencedError(f"{reason}; {fenced}") from error
             if self._refusal:
                 raise UnpublishableError(self._refusal) from error
-            raise ClusterUnavailableError(f"the transaction was aborted: {error}") from error
+            raise ClusterUnavailableError(reason) from error
         self._unfinished = "nothing"
         seconds = round(time.monotonic() - begun, 3)
         self._log.debug("publisher.published", records=len(records), seconds=seconds)
@@ -201,7 +206,7 @@ class Publisher:
                 if error.fatal() or error.txn_requires_abort():
                     raise self._classify("send", error) from exception
                 self._finish()
-                if error.code() in MISSING_ERRORS:
+                if error.code() in PASSING_ERRORS:
                     raise ClusterUnavailableError(_refused(record, error)) from exception
                 raise UnpublishableError(_refused(record, error)) from exception
 
@@ -219,34 +224,41 @@ class Publisher:
         try:
             for attempt in clients.retrying(_RetryError, limit):
                 with attempt:
-                    self._producer.poll(0)  # hands the library's log lines to the logger
                     self._call_once(what, call, min(limit, CALL_SECONDS))
         except _RetryError as error:
             raise ClusterUnavailableError(f"{what}: {error}") from error
 
     def _call_once(self, what: str, call: Callable[[float], None], timeout: float) -> None:
         try:
+            # Hands the library's log lines to the logger, and raises an error that is fatal to it.
+            self._producer.poll(0)
             call(timeout)
         except KafkaException as exception:
             raise self._classify(what, clients.kafka_error(exception)) from exception
 
     def _classify(self, what: str, error: KafkaError) -> Exception:
-        # First: a missing right is fatal to the client, but no planner has taken over.
-        if error.code() in clients.AUTHORIZATION_ERRORS:
-            return ClusterUnavailableError(
-                f"{what}: this user lacks WRITE on transactional id {self._id}: {error.str()}"
-            )
+        lacks_right = error.code() in clients.AUTHORIZATION_ERRORS
+        reason = f"{self._right(error)}: {error.str()}" if lacks_right else error.str()
+        # Fatal to the client as well, but nobody has the id in its place: the caller asks again.
+        if lacks_right and what == "initialise":
+            return ClusterUnavailableError(f"{what}: {reason}")
         if error.fatal() or error.code() in FENCED_ERRORS:
             self._fenced = (
-                f"{what}: this daemon lost the transactional id {self._id} ({error.str()}):"
+                f"{what}: this daemon lost the transactional id {self._id} ({reason}):"
                 " another planner has taken over, or the brokers gave this planner up"
             )
             return FencedError(self._fenced)
         if error.txn_requires_abort():
-            return _AbortError(error.str())
+            return _AbortError(reason)
         if error.retriable():
-            return _RetryError(error.str())
-        return ClusterUnavailableError(f"{what}: {error.str()}")
+            return _RetryError(reason)
+        return ClusterUnavailableError(f"{what}: {reason}")
+
+    def _right(self, error: KafkaError) -> str:
+        """The right that this user lacks."""
+        of_topic = error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
+        name = "a topic" if of_topic else f"transactional id {self._id}"
+        return f"this user lacks WRITE on {name}"
 
 
 def _refused(record: OutgoingRecord, error: KafkaError) -> str:

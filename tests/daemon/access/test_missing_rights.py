@@ -9,13 +9,15 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from levelwind.assignors.protocol.topics import Topics
 from levelwind.daemon.access.rights_check import require_rights
 from levelwind.daemon.access.role_rights import daemon_rights, operator_rights
-from levelwind.daemon.errors import ClusterUnavailableError
+from levelwind.daemon.errors import ClusterUnavailableError, FencedError, LevelwindError
 from levelwind.daemon.kafka.lead_group import LeadGroup
 from levelwind.daemon.kafka.publisher import Publisher
+from levelwind.daemon.kafka.record_writer import OutgoingRecord
 from levelwind.daemon.kafka.topic_setup import ensure_offsets_topic, ensure_topics
 from levelwind.daemon.kafka.topic_specs import TopicSettings
 from levelwind_testing.security.printed_rights import grant, printed, revoke
 from levelwind_testing.security.secure_brokers import secure_brokers
+from levelwind_testing.waiting import wait_until
 
 pytestmark = pytest.mark.integration
 
@@ -119,6 +121,44 @@ def test_a_start_without_a_right_names_it(brokers, user, right, binding):
     assert any(NAMED[right.label] in text for text in (ended, *log.missing)), (ended, log.missing)
     if not ended:
         assert log.missing == [NAMED[right.label]]
+
+
+@pytest.mark.parametrize("label", [label for label in NAMED if label.startswith("WRITE")])
+def test_a_right_that_is_taken_away_and_given_back_costs_the_planner_a_term_at_most(
+    brokers, user, label
+):
+    labels = [right.label for right in daemon_rights(TOPICS)]
+    binding = printed("--principal", user.principal)[labels.index(label)]
+    config = {**user.librdkafka, "log_level": 0}
+    record = OutgoingRecord(topic=TOPICS.control, key=b"key", value=b"{}", partition=0)
+
+    def begun():
+        publisher = Publisher(config, TOPICS, timeout=5, log=Events())
+        with contextlib.suppress(ClusterUnavailableError):
+            publisher.init()
+            return publisher
+        return None
+
+    def errors(publisher):
+        try:
+            publisher.publish([record])
+        except LevelwindError as error:
+            return [error]
+        return []
+
+    publisher = wait_until("the first term", begun)
+    publisher.publish([record])
+    revoke(brokers.admin, binding)
+    try:
+        (error, *_) = wait_until("the end of the right", lambda: errors(publisher))
+    finally:
+        grant(brokers.admin, [binding])
+    assert f"this user lacks {label.partition(' on ')[0]} on" in str(error)
+    if isinstance(error, FencedError):  # its client is of no more use
+        publisher.close()
+        publisher = wait_until("a new term", begun)
+    with contextlib.closing(publisher):
+        wait_until("the next step", lambda: not errors(publisher))
 
 
 def test_rights_to_one_installation_are_none_to_another(brokers):

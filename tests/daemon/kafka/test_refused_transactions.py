@@ -4,7 +4,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from levelwind.assignors.protocol.topics import Topics
-from levelwind.daemon.errors import ClusterUnavailableError, LevelwindError
+from levelwind.daemon.errors import ClusterUnavailableError, FencedError, LevelwindError
 from levelwind.daemon.kafka import publisher as module
 from levelwind.daemon.kafka.publisher import Publisher, UnpublishableError
 from levelwind.daemon.kafka.record_writer import OutgoingRecord
@@ -23,14 +23,21 @@ class EndingProducer:
         """Limits of the calls that have ended without an answer."""
         self.in_vain = 0
         """Number of the next calls that do."""
+        self.dead = None
+        """The error that is fatal to the client."""
+        self.refused = None
+        """The error with which the client takes no record; None: it takes them."""
 
     def poll(self, _timeout):
-        """Nothing is to be logged."""
+        if self.dead is not None:
+            raise KafkaException(self.dead)
 
     def begin_transaction(self):
         self.delivered.clear()
 
     def produce(self, *_arguments, on_delivery, **_options):
+        if self.refused is not None:
+            raise KafkaException(self.refused)
         self.delivered.append(on_delivery)
 
     def commit_transaction(self, timeout):
@@ -74,3 +81,26 @@ def test_a_commit_that_waits_in_vain_is_asked_again_while_there_is_time(producer
         publisher.publish([RECORD])
     (waited,) = producer.waits
     assert waited < 5.0
+
+
+@pytest.mark.parametrize(
+    ("code", "blamed"),
+    [
+        *((code, False) for code in sorted(module.PASSING_ERRORS)),
+        (KafkaError.MSG_SIZE_TOO_LARGE, True),
+        (KafkaError._INVALID_ARG, True),
+    ],
+)
+def test_no_record_is_blamed_for_a_topic_a_right_or_another_record(producer, log, code, blamed):
+    publisher = Publisher({}, Topics("lw."), log=log)
+    producer.refused = KafkaError(code)
+    with pytest.raises(UnpublishableError if blamed else ClusterUnavailableError):
+        publisher.publish([RECORD])
+
+
+def test_an_error_that_is_fatal_to_the_client_ends_the_term(producer, log):
+    publisher = Publisher({}, Topics("lw."), log=log)
+    producer.dead = KafkaError(KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, fatal=True)
+    for _ in range(2):
+        with pytest.raises(FencedError, match=r"lacks WRITE on transactional id lw\.planner"):
+            publisher.publish([RECORD])
