@@ -88,6 +88,8 @@ class CommitPoller:
         self._refused: dict[tuple[str, str], str] = {}
         self._unanswered: dict[str, str] = {}
         self._outage = Outage()
+        self.fenced_reason = ""
+        """Why the poller asks no more, though nobody stopped it; empty while it does."""
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="commit-poller", daemon=True)
 
@@ -105,8 +107,10 @@ class CommitPoller:
         try:
             asyncio.run(self._poll())
         except FencedError as error:
-            # Another daemon leads: this one's term ends by itself.
-            self._log.info("commits.handed_over", reason=str(error))
+            # Another daemon leads, or the brokers gave the id up: the term ends, and another one
+            # takes it, since taking it here could fence the next leader.
+            self.fenced_reason = str(error)
+            self._log.info("commits.handed_over", reason=self.fenced_reason)
         finally:
             self._topic.close()
 

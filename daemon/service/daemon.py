@@ -239,6 +239,9 @@ class Daemon:
             self._decide_leadership(CanaryWritten(partition=partition, sent_at=sent_at))
         if self._term is None:
             return
+        if reason := self._term.fenced_reason:
+            self._depose(reason)
+            return
         if not self._recovery_asked:
             self._recovery_asked = self._ask(self._marks.recover)
         if not self._term.planner.leading and self._unread_for(now) >= self._leadership.patience:

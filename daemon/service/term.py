@@ -85,6 +85,7 @@ class Term:
         self._over = over
         self._on_end = ExitStack()
         self._canary: CanaryWriter | None = None
+        self._poller: CommitPoller | None = None
         self._publisher = Publisher(
             settings.client(), settings.topics, timeout=PUBLISH_TIMEOUT_SECONDS, log=log
         )
@@ -166,6 +167,11 @@ class Term:
         """
         return self._canary.written() if self._canary is not None else {}
 
+    @property
+    def fenced_reason(self) -> str:
+        """Why a part other than the planner has lost its transactional id; empty if none has."""
+        return self._poller.fenced_reason if self._poller is not None else ""
+
     def bid_farewell(self) -> None:
         """Say that the term ends in good order, so that nobody waits for its canaries."""
         self._fall_silent(farewell=True)
@@ -218,10 +224,10 @@ class Term:
             self._metrics.unwritten,
             log,
         )
-        poller = CommitPoller(client, settings.commits, topic, self._metrics.on_poll, log)
+        self._poller = CommitPoller(client, settings.commits, topic, self._metrics.on_poll, log)
         self._on_end.callback(self._metrics.on_poll, None)
-        self._on_end.callback(poller.stop)
-        poller.start()
+        self._on_end.callback(self._poller.stop)
+        self._poller.start()
 
     def _post_change(self, changed: ProxyChanged | ProxiedMembersChanged) -> None:
         self._mailbox.put((type(changed).__name__, changed.group), changed)

@@ -585,7 +585,7 @@ VOCABULARY: tuple[EventSpec, ...] = (
         "commits.handed_over",
         "info",
         "reason",
-        "Another daemon asks for commits from now on.",
+        "Another daemon asks for commits from now on, or the next term of this one.",
     ),
     _event(
         "observer.offsets_unknown",

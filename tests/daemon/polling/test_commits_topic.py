@@ -1,16 +1,20 @@
 """The topic of polled commits on real brokers: read again, written by one daemon alone."""
 
 from contextlib import closing
+from itertools import count
 from random import Random
 
 import pytest
+from confluent_kafka import Consumer, TopicPartition
 
 from levelwind.assignors.protocol.topics import Topics
 from levelwind.daemon.errors import FencedError
 from levelwind.daemon.kafka.topic_setup import ensure_topics
 from levelwind.daemon.kafka.topic_specs import TopicSettings
+from levelwind.daemon.polling.commit_poller import CommitPoller
 from levelwind.daemon.polling.commits_topic import CommitsTopic
 from levelwind.daemon.polling.polled_records import commit_key, commit_value, group_records
+from levelwind.daemon.polling.settings import CommitSettings
 from levelwind.daemon.telemetry.unwritten_records import UnwrittenRecords
 from levelwind.daemon.wire.describe_requests import DescribedGroup, DescribedMember
 from levelwind_testing.waiting import wait_until
@@ -57,6 +61,33 @@ def test_what_was_written_is_read_again_by_the_next_daemon_which_ends_the_former
             "the tombstone",
             lambda: dict(second.read()) == commits | {commit_key("g", "t", 0): None},
         )
+
+
+def test_a_poller_that_lost_the_id_says_so_and_does_not_take_it_again(
+    opened, client_config, fresh, kafka, log
+):
+    topic, committed = fresh("topic"), count(1)
+    kafka.create(topic)
+    writer = Consumer({**client_config, "group.id": fresh("group")})
+
+    def commit():
+        """Commit something, so that each round has something to write."""
+        offsets = [TopicPartition(topic, 0, next(committed))]
+        writer.commit(offsets=offsets, asynchronous=False)
+
+    rounds = []
+    settings = CommitSettings(source="poll", interval=0.1)
+    poller = CommitPoller(client_config, settings, opened(), rounds.append, log)
+    poller.start()
+    with closing(writer), closing(opened()) as successor:
+        wait_until("a round", lambda: rounds)
+        assert poller.fenced_reason == ""
+        successor.begin()
+        wait_until("the end", lambda: commit() or poller.fenced_reason)
+        successor.write({commit_key("g", "t", 0): commit_value(7, 0, 1)})
+    poller.stop()
+    (event,) = log.of("commits.handed_over")
+    assert event["reason"] == poller.fenced_reason
 
 
 def test_a_record_that_has_no_room_costs_itself_alone(opened, topics, log):

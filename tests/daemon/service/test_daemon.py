@@ -39,6 +39,7 @@ class ScriptedTerm:
         facts = SimpleNamespace(get=lambda _: self.facts)
         self.planner = SimpleNamespace(state=state, leading=False, handle=self._handle, facts=facts)
         self.fenced = False
+        self.fenced_reason = ""
         self.written = {}
 
     def written_canaries(self):
@@ -258,6 +259,15 @@ def test_a_fenced_daemon_ends_its_term_and_stands_by(parts):
     assert parts.events[-2:] == ["daemon.deposed", "daemon.standing_by"]
     assert parts.daemon.leading_facts() is None
     assert len(parts.terms) == 1  # it knows no other daemon, and waits all the same
+
+
+def test_a_term_ends_with_a_part_of_it_that_lost_its_transactional_id(parts):
+    parts.run(TopicsRead())
+    parts.run(Recovered(records=()))
+    parts.terms[0].fenced_reason = "the brokers gave the id up"
+    parts.run(Ticked())
+    assert parts.term_done[-1] == "end"
+    assert parts.events[-2:] == ["daemon.deposed", "daemon.standing_by"]
 
 
 def test_a_daemon_that_reads_a_canary_of_a_higher_epoch_stands_by(parts):
