@@ -162,6 +162,16 @@ class Observer:
                 next_run_time=datetime.now(UTC),
             )
 
+    def tick_now(self) -> None:
+        """Make both ticks due now, after which they follow at their intervals again.
+
+        To be called when the wall clock was set: the scheduler goes by it, and after a step back
+        would let no tick follow until the clock has caught up.
+        """
+        if self._scheduler is not None:
+            for job in (METADATA_JOB, OFFSETS_JOB):
+                self._scheduler.modify_job(job, next_run_time=datetime.now(UTC))
+
     def close(self) -> None:
         """Remove the jobs, send the pending records and close the clients."""
         if self._scheduler is not None:

@@ -86,11 +86,14 @@ class Term:
         self._on_end = ExitStack()
         self._canary: CanaryWriter | None = None
         self._poller: CommitPoller | None = None
+        self._observer: Observer | None = None
         self._publisher = Publisher(
             settings.client(), settings.topics, timeout=PUBLISH_TIMEOUT_SECONDS, log=log
         )
         self._fencer = CommitFencer(settings.client(), log)
-        self.vitals = VitalSigns(lambda: self.planner.state.settings, boot_seconds())
+        self.vitals = VitalSigns(
+            lambda: self.planner.state.settings, boot_seconds(), self._on_clock_jump
+        )
         self._proxied = ProxiedGroups(
             settings, lambda: self.planner.state, metrics, self._post_change
         )
@@ -198,7 +201,7 @@ class Term:
 
     def _start_observer(self) -> None:
         settings = self._settings
-        observer = Observer(
+        self._observer = observer = Observer(
             settings.client(),
             settings.topics,
             settings.observer,
@@ -236,6 +239,10 @@ class Term:
         self._metrics.on_tick(tick, seconds, answered)
         if answered and tick == LAYOUT_TICK:
             self.vitals.on_layout(boot_seconds())
+
+    def _on_clock_jump(self) -> None:
+        if self._observer is not None:
+            self._observer.tick_now()
 
     def _look_at_inputs(self) -> Mapping[FreezeReason, str]:
         intake = self._intake

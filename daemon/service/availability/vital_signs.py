@@ -22,14 +22,21 @@ if TYPE_CHECKING:
 class VitalSigns:
     """What is known of the inputs; each field is written by one thread, and read by any."""
 
-    def __init__(self, settings: Callable[[], ControlSettings], now: float) -> None:
+    def __init__(
+        self,
+        settings: Callable[[], ControlSettings],
+        now: float,
+        on_clock_jump: Callable[[], None] = lambda: None,
+    ) -> None:
         """Begin a term.
 
         Args:
             settings: returns the limits, which change when the settings are read again.
             now: boot seconds.
+            on_clock_jump: called by `look` after each jump of the wall clock.
         """
         self._settings = settings
+        self._on_clock_jump = on_clock_jump
         self._clock = ClockWatch()
         self._input = InputWatch()
         self._layout_at = now
@@ -60,7 +67,10 @@ class VitalSigns:
             record: the newest record of the pipeline.
             lag_at: time of the newest sample of lag, in milliseconds since the epoch.
         """
+        before = self._clock.jumped_at
         self._clock = self._clock.looked(now, at, self._settings().freeze.clock_jump)
+        if self._clock.jumped_at != before:
+            self._on_clock_jump()
         self._lag_at = lag_at
         if record is not None and record is not self._record:
             self._record, self._input = record, self._input.read(record)

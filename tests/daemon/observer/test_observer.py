@@ -5,10 +5,14 @@ import re
 import threading
 from collections import Counter
 from dataclasses import replace
+from datetime import datetime, timedelta
 from itertools import pairwise
 
 import pytest
+from apscheduler.executors import base as executors
+from apscheduler.schedulers import base as schedulers
 from apscheduler.schedulers.background import BackgroundScheduler
+from apscheduler.triggers import interval as triggers
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import (
     AclBinding,
@@ -27,6 +31,7 @@ from levelwind.daemon.kafka import clients
 from levelwind.daemon.kafka.topic_reader import read_to_end
 from levelwind.daemon.kafka.topic_setup import ensure_topics
 from levelwind.daemon.kafka.topic_specs import TopicSettings
+from levelwind.daemon.observer import observer as observer_module
 from levelwind.daemon.observer.cluster_probe import UnansweredError, read_offsets
 from levelwind.daemon.observer.cluster_state import UNKNOWN
 from levelwind.daemon.observer.last_records import STILL_SAMPLES
@@ -439,6 +444,31 @@ def test_a_tick_that_overruns_makes_the_next_drop_out_and_says_so(observe, log, 
     assert set(most) == {1}
     (skipped,) = log.of("observer.tick_skipped")
     assert (skipped["tick"], skipped["level"]) == ("metadata", "warning")
+
+
+def test_ticks_go_on_where_the_wall_clock_was_set_back(observe, eventually, monkeypatch):
+    ahead = [timedelta(0)]
+
+    class SetClock(datetime):
+        @classmethod
+        def now(cls, tz=None):
+            return datetime.now(tz) + ahead[0]
+
+    for module in (executors, schedulers, triggers, observer_module):
+        monkeypatch.setattr(module, "datetime", SetClock)
+    observer, ticks = observe(metadata_interval=0.1), []
+    observer._observe = lambda: ticks.append(ahead[0])
+    scheduler = BackgroundScheduler(timezone="UTC")
+    scheduler.start()
+    try:
+        observer.schedule(scheduler)
+        eventually(lambda: len(ticks) > 2)
+        ahead[0] = -timedelta(hours=1)
+        observer.tick_now()
+        eventually(lambda: ticks.count(ahead[0]) > 2)
+    finally:
+        observer.close()
+        scheduler.shutdown()
 
 
 def test_a_tick_that_fails_by_a_bug_is_said_and_the_next_one_comes(observe, log, eventually):

@@ -30,6 +30,14 @@ def test_limits_that_are_read_again_hold_at_once():
     assert signs.reasons(130.0, 130_000) == {}
 
 
+def test_each_jump_of_the_clock_is_reported_once():
+    jumps = []
+    signs = VitalSigns(ControlSettings, now=0.0, on_clock_jump=lambda: jumps.append(signs))
+    for now, at in enumerate([0, 1_000, -3_598_000, -3_597_000, 4_000, 4_999]):
+        signs.look(float(now), at, None, at)
+    assert len(jumps) == 2
+
+
 def test_the_freeze_is_seen_in_the_metrics():
     readiness = Readiness(
         role="leader",
