@@ -15,7 +15,8 @@ what has come since. A range of the log keeps its gaps for ever.
 A client fetches whole batches: a read costs about one batch a partition, and at most
 `PARTITIONS_AT_ONCE` partitions are read with one sample. A partition whose log ends with a record
 waits twice as long the next time, up to `MAX_STILL_SAMPLES` samples; a partition with markers never
-waits longer than `STILL_SAMPLES`. Topics without transactions cost next to nothing.
+waits longer than `STILL_SAMPLES`; one that could not be read, as without a right to its topic, as
+long as any. Topics without transactions cost next to nothing.
 """
 
 from __future__ import annotations
@@ -151,8 +152,9 @@ class LogTail:
         return replace(self, gaps=(start, self.end, *between))
 
     def unread(self) -> LogTail:
-        """The tail after a read that did not come to the end in time."""
-        return self if self.searching else replace(self, examine=self.examine // 2)
+        """The tail after a read that did not come to the end: others are read before it again."""
+        waiting = replace(self, still=0, still_needed=MAX_STILL_SAMPLES)
+        return waiting if self.searching else replace(waiting, examine=self.examine // 2)
 
 
 def gaps_between(start: int, offsets: Sequence[int], end: int) -> list[int]:
@@ -205,7 +207,7 @@ class LogTails:
     ) -> None:
         """Read the last records of the partitions that are due, for at most `timeout` seconds.
 
-        A partition that could not be read in that time is read with a later sample.
+        A partition that could not be read to its end is tried again with a later sample.
         """
         due = [key for key, tail in self._tails.items() if tail.due and key in partitions][
             :PARTITIONS_AT_ONCE
@@ -219,8 +221,8 @@ class LogTails:
                 self._tails[key] = self._tails[key].after_reading(
                     found[partitions[key]], begins.get(key, 0)
                 )
-            else:  # to the end of the queue
-                self._tails[key] = self._tails.pop(key).unread()
+            else:
+                self._tails[key] = self._tails[key].unread()
 
 
 def record_offsets(
@@ -228,7 +230,7 @@ def record_offsets(
 ) -> dict[Partition, list[int]]:
     """Offsets of the records at or after each start, ascending.
 
-    Partitions that could not be read to their end in `timeout` seconds are left out.
+    Partitions that could not be read to their end are left out.
     """
     read: dict[Partition, list[int]] = {partition: [] for partition in starts}
     at_end: dict[Partition, list[int]] = {}

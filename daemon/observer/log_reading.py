@@ -60,7 +60,7 @@ class ObserverConsumer:
     ) -> Iterator[tuple[Partition, Message | None]]:
         """Yield the records at or after each start, and None where a partition is read to its end.
 
-        It ends once all partitions are, or after `timeout` seconds.
+        It ends once all partitions are, or gave an error, or after `timeout` seconds.
         """
         if self._consumer is None:
             self._consumer = clients.consumer(self._config, self._required)
@@ -76,10 +76,12 @@ class ObserverConsumer:
                     partition = (message.topic(), message.partition())
                     if partition not in starts:  # of an earlier reading
                         continue
-                    if message.error() is None:
+                    error = message.error()
+                    if error is None:
                         yield partition, message
-                    elif message.error().code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - the client's name for it
-                        unfinished.discard(partition)
+                        continue
+                    unfinished.discard(partition)
+                    if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - the client's name for it
                         yield partition, None
         finally:
             with suppress(KafkaException):  # the client is ending

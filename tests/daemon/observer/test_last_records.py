@@ -1,21 +1,29 @@
 """Where records end, below markers and aborted records: the rule, and the look at real logs."""
 
-import pytest
-from confluent_kafka import Producer
+from collections import Counter
+from types import SimpleNamespace
 
+import pytest
+from confluent_kafka import KafkaError, Producer
+
+from levelwind.daemon.observer import log_reading
 from levelwind.daemon.observer.cluster_state import UNKNOWN
 from levelwind.daemon.observer.last_records import (
     EXAMINED,
     FEWEST_EXAMINED,
     MAX_GAPS,
     MAX_STILL_SAMPLES,
+    PARTITIONS_AT_ONCE,
     STILL_SAMPLES,
     WINDOWS,
     LogTail,
+    LogTails,
     gaps_between,
+    partitions_by_id,
     record_offsets,
 )
 from levelwind.daemon.observer.log_reading import ObserverConsumer
+from levelwind_testing.waiting import GENEROUS_SECONDS
 
 
 def stood(end, samples, tail=None):
@@ -109,8 +117,68 @@ def test_what_takes_too_long_to_examine_is_examined_less_and_in_the_end_not_at_a
     tail = stood(10_000, STILL_SAMPLES).after_reading([9_999 - 3], 0)
     while tail.due:
         assert tail.start(0) <= 10_000 - FEWEST_EXAMINED
-        tail = tail.unread()
+        tail = stood(10_000, MAX_STILL_SAMPLES, tail.unread())
     assert tail.known_gaps == (10_000, 10_000)
+
+
+class DenyingReader:
+    """Reads every log to its end but those of one topic; notes which partitions it is asked for."""
+
+    def __init__(self, denied):
+        self.denied = denied
+        self.asked = []
+
+    def records_to_ends(self, starts, _timeout):
+        self.asked.append([*starts])
+        for partition in starts:
+            if partition[0] != self.denied:
+                yield partition, None
+
+
+@pytest.mark.parametrize("denied", [1, PARTITIONS_AT_ONCE, 3 * PARTITIONS_AT_ONCE])
+def test_partitions_that_cannot_be_read_hold_up_no_others(denied):
+    reader, tails = DenyingReader("secret"), LogTails({})
+    tails._reader = reader
+    partitions = partitions_by_id([("1", "secret", denied), ("2", "orders", 100)])
+    ends = dict.fromkeys(partitions, 10)
+    samples = 12 * MAX_STILL_SAMPLES
+    for _ in range(samples):
+        tails.sampled(ends, ends)
+        tails.read_due(partitions, {}, 2.0)
+    assert {tails.data_end(key) for key, (name, _) in partitions.items() if name == "orders"} == {0}
+    waited = Counter(name for asked in reader.asked for name, _ in asked)["secret"]
+    assert waited <= denied * samples / MAX_STILL_SAMPLES
+
+
+class ScriptedConsumer:
+    """A consumer that gives answers of the test, and none after the last."""
+
+    def __init__(self, *answers):
+        self.answers = [*answers]
+
+    def assign(self, _):
+        """Nothing is fetched but the answers."""
+
+    def unassign(self):
+        """Likewise."""
+
+    def consume(self, _number, _timeout):
+        return [self.answers.pop(0)]
+
+
+def test_a_partition_with_an_error_is_read_no_further_and_the_others_are(monkeypatch):
+    def answer(partition, code):
+        error = KafkaError(code)
+        return SimpleNamespace(
+            topic=lambda: "t", partition=lambda: partition, error=lambda: error, offset=lambda: 1
+        )
+
+    consumer = ScriptedConsumer(
+        answer(0, KafkaError.TOPIC_AUTHORIZATION_FAILED), answer(1, KafkaError._PARTITION_EOF)
+    )
+    monkeypatch.setattr(log_reading.clients, "consumer", lambda *_: consumer)
+    reader = ObserverConsumer({}, "read_committed")
+    assert record_offsets(reader, {("t", 0): 0, ("t", 1): 0}, GENEROUS_SECONDS) == {("t", 1): []}
 
 
 def test_of_many_gaps_the_newest_are_kept_and_what_is_before_them_counts_as_not_examined():
