@@ -141,6 +141,7 @@ class HttpServer(HttpServing):
     async def _serve(self) -> None:
         import uvicorn  # noqa: PLC0415 - in the thread: see the module
 
+        from levelwind.daemon.api.access.silent_connections import IdleClosingProtocol  # noqa: PLC0415 - likewise
         from levelwind.daemon.api.decision_follower import DecisionFollower  # noqa: PLC0415 - likewise
         from levelwind.daemon.api.event_stream import EventStreams  # noqa: PLC0415 - likewise
         from levelwind.daemon.api.web_app import web_app  # noqa: PLC0415 - likewise
@@ -164,7 +165,7 @@ class HttpServer(HttpServing):
             limit_concurrency=MOST_CONNECTIONS,
             ws="none",
             loop="asyncio",
-            http="h11",
+            http=IdleClosingProtocol,
             ssl_certfile=str(tls) if tls else None,
         )
         config.load()
@@ -207,6 +208,8 @@ def _listening(host: str, port: int) -> socket.socket:
     opened = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
     try:
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        # What is accepted has it, too: a watcher whose machine is gone ends after all.
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         opened.bind((host, port))
         opened.listen(128)
     except OSError:

@@ -10,6 +10,7 @@ from urllib.error import URLError
 
 import pytest
 
+from levelwind.daemon.api import http_server
 from levelwind.daemon.api.access import certificate_file
 from levelwind.daemon.api.access.guards import CONTENT_SECURITY_POLICY, LARGEST_BODY_BYTES
 from levelwind.daemon.api.http_server import HttpServer
@@ -20,7 +21,7 @@ from levelwind.daemon.service.metrics import Metrics
 from levelwind_testing.page.api_client import TOKEN, ApiClient, wait_until_served
 from levelwind_testing.page.scripted_groups import ScriptedGroup, ScriptedInstallation
 from levelwind_testing.page.served_page import ServedPage
-from levelwind_testing.waiting import wait_until
+from levelwind_testing.waiting import GENEROUS_SECONDS, wait_until
 
 
 def start(**section):
@@ -168,6 +169,17 @@ def test_a_server_that_is_closed_answers_no_more():
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("sent", [b"", b"GET /healthz HTTP/1.1\r\nHost: local"])
+def test_a_connection_that_asks_for_nothing_is_closed(sent, monkeypatch):
+    monkeypatch.setattr(http_server, "KEEP_ALIVE_SECONDS", 1)
+    with closing(start()) as server:
+        wait_until_served(ApiClient(server.url))
+        host, _, port = server.address.rpartition(":")
+        with socket.create_connection((host, int(port)), timeout=GENEROUS_SECONDS) as silent:
+            silent.sendall(sent)
+            assert silent.recv(1) == b""
+
+
 def test_changes_are_streamed_as_they_are_read(served):
     with closing(_events(served)) as events:
         status = next(events)
