@@ -96,8 +96,17 @@ class PipelineMetrics:
                 pass
 
     def on_end(self) -> None:
-        """Note that the daemon has ended the pipeline's process, since it leads no more."""
+        """Note that the daemon watches no pipeline any more: what it last saw means nothing."""
         self._up.set(0)
+        for gauge in (
+            self._behind,
+            self._caught_up,
+            self._newest,
+            self._state_rows,
+            self._state_bytes,
+            self._report_age,
+        ):
+            gauge.set(float("nan"))
 
     def _on_batch(self, batch: Mapping[str, Any]) -> None:
         self._batch.observe(batch["batch_ms"] / 1000)

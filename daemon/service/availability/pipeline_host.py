@@ -119,7 +119,7 @@ class PipelineHost:
             self._child.watch(now)
             return
         if not leading:
-            self._remote = None
+            self._drop_remote()
             return
         child = self._settings.pipeline.run == "child"
         if child and self._sight.is_over(now, daemon=self._daemon, stopped=stopped):
@@ -147,13 +147,18 @@ class PipelineHost:
             jars = classpath("spark")
         except SetupError as error:
             raise PipelineFailedError(str(error)) from error
-        self._remote = None
+        self._drop_remote()
         self._superseded.clear()
         attempts = Attempts(allowed=settings.restarts, window=settings.restart_window)
         self._child = PipelineChild(
             self._settings, jars, attempts, self._on_event, daemon=self._daemon
         )
         self._child.watch(now)
+
+    def _drop_remote(self) -> None:
+        remote, self._remote = self._remote, None
+        if remote is not None:
+            self._metrics.on_end()
 
     def _drop_child(self) -> None:
         child, self._child = self._child, None

@@ -1,15 +1,18 @@
 """The host of the pipeline: when a daemon starts one, keeps it, and leaves another's alone."""
 
+from math import isnan
 from types import SimpleNamespace
 from typing import ClassVar
 
 import pytest
 from msgspec.structs import replace
+from prometheus_client import CollectorRegistry
 
 from levelwind.daemon.config.settings import load
 from levelwind.daemon.pipeline.progress_totals import ProgressTotals
 from levelwind.daemon.service.availability import pipeline_host
 from levelwind.daemon.service.availability.pipeline_host import PipelineHost, PipelineSight
+from levelwind.daemon.telemetry.pipeline_metrics import PipelineMetrics
 
 ME, BEFORE, OTHER = "host/aaaaaaaa-1111", "host/aaaaaaaa-0000", "elsewhere/bbbbbbbb-2222"
 
@@ -139,6 +142,25 @@ def test_with_a_pipeline_elsewhere_none_is_ever_started(tmp_path, monkeypatch):
     monkeypatch.setattr(pipeline_host, "PipelineChild", Child)
     watched = Watched(tmp_path, run="elsewhere")
     assert watched.look(leading=True, seconds=1000.0) == []
+
+
+def test_a_daemon_that_leads_no_more_shows_nothing_of_a_pipeline_elsewhere(watched):
+    registry = CollectorRegistry()
+    watched.host._metrics = PipelineMetrics(registry)
+    totals = ProgressTotals(instance="elsewhere/1", started_at=0, daemon=OTHER)
+    for second in range(100):  # the leader sees it start, work and fall silent
+        watched.record = totals.record(at=min(second, 10), epoch=1)
+        watched.look(leading=True, seconds=0.05)
+    watched.look(leading=False)
+    shown = {
+        sample.name: sample.value
+        for family in registry.collect()
+        if family.type == "gauge"
+        for sample in family.samples
+    }
+    assert shown.pop("levelwind_pipeline_up") == 0
+    assert shown
+    assert all(isnan(value) for value in shown.values()), shown
 
 
 def test_a_record_has_the_daemon_whose_child_it_is():
