@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from levelwind.assignors.clients.flat_settings import flat_settings
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -17,8 +19,9 @@ sends offsets within a transaction forgets its time-out (its issues 5456 and 551
 
 
 def with_idle_connections(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a client, with those for idle connections that it does not give."""
+    """Return a client's settings, flat, with those for idle connections that it does not give."""
+    flat = flat_settings(config)
     preferred = {"connections.max.idle.ms": IDLE_MS}
-    if "reconnect.backoff.ms" not in config:  # librdkafka refuses a maximum below it
+    if "reconnect.backoff.ms" not in flat:  # librdkafka refuses a maximum below it
         preferred["reconnect.backoff.max.ms"] = MOST_BACKOFF_MS
-    return {**preferred, **config}
+    return {**preferred, **flat}

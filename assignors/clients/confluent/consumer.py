@@ -76,7 +76,8 @@ class ManagedConsumer(PartitionCalls):
 
     Args:
         config: librdkafka's settings, under their own names. Those that the hand-over must own
-            (`group.id`, `session.timeout.ms` and others) raise `SettingError`.
+            (`group.id`, `session.timeout.ms` and others) raise `SettingError`. Those in a
+            `default.topic.config` count as if they were beside it, and win, as in confluent-kafka.
         group: The consumer group; its partitions must be managed by levelwind.
         topics: Names of the topics to read; not empty. One that begins with `^` is a pattern, as
             in `subscribe` of confluent-kafka: the daemon matches it as topics come and go.

@@ -10,6 +10,7 @@ from uuid import uuid4
 
 from confluent_kafka import libversion
 
+from levelwind.assignors.clients.flat_settings import DEFAULT_TOPIC_CONFIG, flat_settings
 from levelwind.assignors.clients.idle_connections import with_idle_connections
 from levelwind.assignors.handover.member_state import MemberProfile
 from levelwind.assignors.protocol import transactional_ids
@@ -137,6 +138,7 @@ def member_profile(
     Raises:
         SettingError: An argument makes no sense.
     """
+    config = flat_settings(config)
     if isinstance(topics, str) or not topics or not all(topics):
         raise SettingError(f"topics: expected a list of names, got {topics!r}")
     patterns = sorted({topic for topic in topics if topic.startswith("^")})
@@ -208,6 +210,10 @@ def client_settings(
     Raises:
         SettingError: A setting belongs to the hand-over, or its value makes no sense.
     """
+    config = flat_settings(config)
+    if DEFAULT_TOPIC_CONFIG in config:
+        kind = type(config[DEFAULT_TOPIC_CONFIG]).__name__
+        raise SettingError(f"{DEFAULT_TOPIC_CONFIG}: expected a table of settings, got {kind}")
     for name in config:
         if name in RESERVED_SETTINGS:
             raise SettingError(f"{name} cannot be set here: {RESERVED_SETTINGS[name]}")
@@ -221,7 +227,8 @@ def client_settings(
         given.pop("auto.commit.interval.ms", 5000), "auto.commit.interval.ms"
     )
     poll_interval = _poll_interval(given)
-    reset = str(given.get("auto.offset.reset", "latest")).lower()
+    # librdkafka passes over blanks before the word.
+    reset = str(given.get("auto.offset.reset", "latest")).lower().lstrip()
     on_commit = given.pop("on_commit", None)
     # A connection on which nothing comes back is given up while the lease lasts.
     patience = max(int(timers.hold * 1000 / 4), 10)

@@ -4,7 +4,9 @@ import subprocess
 import sys
 
 import pytest
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, KafkaException
+from hypothesis import given
+from hypothesis import strategies as st
 
 from levelwind.assignors.clients.confluent.event_log import log
 from levelwind.assignors.clients.confluent.settings import (
@@ -31,6 +33,63 @@ def settings_of(config, **options):
 def test_settings_of_the_hand_over_are_refused_with_the_alternative(name):
     with pytest.raises(SettingError, match=f"{name} cannot be set here: "):
         settings_of({name: "x"})
+
+
+SETTINGS = {
+    "auto.offset.reset": ("smallest", "latest"),
+    "enable.auto.commit": (True, "false"),
+    "fetch.wait.max.ms": (5, "50"),
+    "isolation.level": ("read_committed", "read_uncommitted"),
+    "max.poll.interval.ms": (9_000, "70000"),
+    "reconnect.backoff.ms": (10, 1_000),
+    "security.protocol": ("PLAINTEXT", "SSL"),
+    "session.timeout.ms": (6_000,),
+    "client.rack": ("a", "b"),
+    "throttle_cb": (print,),
+}
+configs = st.fixed_dictionaries(
+    {}, optional={name: st.sampled_from(values) for name, values in SETTINGS.items()}
+)
+
+
+def outcome(config, fencing):
+    try:
+        return profile_of(config, fencing=fencing), settings_of(config, fencing=fencing)
+    except SettingError as error:
+        return str(error)
+
+
+@given(beside=configs, table=configs, fencing=st.sampled_from(["none", "broker"]))
+def test_settings_in_a_default_topic_config_count_as_if_they_were_beside_it(beside, table, fencing):
+    nested = {**beside, "default.topic.config": table}
+    assert outcome(nested, fencing) == outcome({**beside, **table}, fencing)
+    assert nested["default.topic.config"] is table
+
+
+def test_confluent_kafka_itself_lets_a_default_topic_config_win():
+    nested = {"auto.offset.reset": "no such word", "default.topic.config": {}}
+    with pytest.raises(KafkaException, match="no such word"):
+        Consumer({"group.id": "g", **nested})
+    nested["default.topic.config"] = {"auto.offset.reset": "earliest"}
+    Consumer({"group.id": "g", **nested}).close()
+
+
+def test_a_default_topic_config_that_is_no_table_is_refused():
+    with pytest.raises(SettingError, match=r"default\.topic\.config: expected a table"):
+        settings_of({"default.topic.config": "auto.offset.reset=earliest"})
+
+
+@pytest.mark.parametrize(
+    ("word", "at_end"),
+    [
+        *((word, True) for word in ("latest", "largest", "end", "Latest", " end")),
+        *((word, False) for word in ("earliest", "smallest", "beginning", "error", " SMALLEST")),
+    ],
+)
+def test_each_word_of_librdkafka_for_a_first_offset_is_known(word, at_end):
+    settings = settings_of({"auto.offset.reset": word})
+    assert settings.from_latest is at_end
+    Consumer(settings.consumer).close()
 
 
 def test_everything_else_goes_to_the_consumer_under_its_own_name():
