@@ -8,7 +8,6 @@ grants; both happen inside `poll`, so callbacks run in the caller's thread.
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
-from uuid import uuid4
 
 from confluent_kafka import Consumer
 
@@ -26,11 +25,11 @@ from levelwind.assignors.clients.confluent.settings import (
     Fencing,
     SettingError,
     client_settings,
+    first_life,
     member_capacity,
     member_priority,
     member_profile,
 )
-from levelwind.assignors.handover.member_state import MemberMachine, Phase
 from levelwind.assignors.handover.timers import Timers
 from levelwind.assignors.protocol import transactional_ids
 
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from types import TracebackType
 
+    from levelwind.assignors.handover.member_state import Phase
 
 __all__ = [
     "FencingToken",
@@ -87,7 +87,7 @@ class ManagedConsumer(PartitionCalls):
             partitions back, so give each process a lasting name of its own; two live processes
             with one name evict each other. By default host name, process id and a random part.
         rack: Rack of this process, as in the brokers' `broker.rack`. Also sets `client.rack`,
-            unless `config` sets it.
+            unless `config` sets it. An empty one counts as none.
         capacity: Share of the load that this member can take, relative to the other members;
             above 0. It may be set anew at any time.
         priority: Rank of this member for strategies that prefer members (`failover`): a higher
@@ -156,6 +156,7 @@ class ManagedConsumer(PartitionCalls):
         self._settings = client_settings(
             config, profile=profile, timers=timers, renew_commits=renew_commits
         )
+        member = first_life(profile, timers)
         self._leave_seconds = 2 * timers.commit
         self._closing = self._closed = False
         transactions = (
@@ -167,7 +168,7 @@ class ManagedConsumer(PartitionCalls):
             )
         )
         self._follower = AssignmentFollower(
-            member=MemberMachine.create(profile=profile, timers=timers, incarnation=uuid4().hex),
+            member=member,
             settings=self._settings,
             prefix=prefix,
             transactions=transactions,

@@ -12,10 +12,11 @@ from confluent_kafka import libversion
 
 from levelwind.assignors.clients.flat_settings import DEFAULT_TOPIC_CONFIG, flat_settings
 from levelwind.assignors.clients.idle_connections import with_idle_connections
-from levelwind.assignors.handover.member_state import MemberProfile
+from levelwind.assignors.handover.member_state import MemberMachine, MemberProfile
 from levelwind.assignors.protocol import transactional_ids
 from levelwind.assignors.protocol.declared.fields import LEAST_CAPACITY, MOST_CAPACITY
 from levelwind.assignors.protocol.patterns.topic_pattern import pattern_refusal
+from levelwind.assignors.protocol.records import Rejection, WireError, decode, encode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -135,11 +136,13 @@ def member_profile(
 ) -> MemberProfile:
     """What the member announces in each of its lives.
 
+    An empty instance or rack counts as none, as an unset variable of the environment may give it.
+
     Raises:
         SettingError: An argument makes no sense.
     """
     config = flat_settings(config)
-    if isinstance(topics, str) or not topics or not all(topics):
+    if isinstance(topics, str) or not topics or not all(map(_is_name, topics)):
         raise SettingError(f"topics: expected a list of names, got {topics!r}")
     patterns = sorted({topic for topic in topics if topic.startswith("^")})
     pattern = "|".join(patterns) or None
@@ -148,6 +151,9 @@ def member_profile(
             raise SettingError(f"topics: {text!r}: {refusal}")
     if not group:
         raise SettingError("group must be named")
+    for argument, name in (("group", group), ("instance", instance), ("rack", rack)):
+        if not isinstance(name, (str, type(None))):
+            raise SettingError(f"{argument}: expected a text, got {name!r}")
     if fencing not in ("none", "broker"):
         raise SettingError(f'fencing: expected "none" or "broker", got {fencing!r}')
     isolation = str(config.get("isolation.level", "read_committed"))
@@ -162,7 +168,7 @@ def member_profile(
         instance=instance,
         topics=tuple(sorted(set(topics) - set(patterns))),
         pattern=pattern,
-        rack=rack,
+        rack=rack or None,
         priority=member_priority(priority),
         capacity=member_capacity(capacity),
         client="confluent-kafka",
@@ -172,6 +178,26 @@ def member_profile(
         if fencing == "broker"
         else None,
     )
+
+
+def _is_name(topic: object) -> bool:
+    return isinstance(topic, str) and topic != ""
+
+
+def first_life(profile: MemberProfile, timers: Timers) -> MemberMachine:
+    """Return the member at the beginning of its first life.
+
+    Raises:
+        SettingError: The daemon would reject its announcements, and never grant it anything.
+    """
+    member = MemberMachine.create(profile=profile, timers=timers, incarnation=uuid4().hex)
+    try:
+        read = decode("members", *encode(member.record("joining")))
+    except WireError as error:
+        read = Rejection(str(error))
+    if isinstance(read, Rejection):
+        raise SettingError(f"the daemon cannot read what this member announces: {read.reason}")
+    return member
 
 
 def member_capacity(capacity: float) -> float:

@@ -12,9 +12,11 @@ from levelwind.assignors.clients.confluent.event_log import log
 from levelwind.assignors.clients.confluent.settings import (
     RESERVED_SETTINGS,
     client_settings,
+    first_life,
     member_profile,
 )
 from levelwind.assignors.handover.timers import Timers
+from levelwind.assignors.protocol.records import decode, encode
 from levelwind.clients.confluent import ManagedConsumer, SettingError
 
 
@@ -225,11 +227,72 @@ def test_topics_that_begin_with_a_circumflex_are_patterns():
         ({"capacity": 1e7}, "capacity"),
         ({"priority": 2**31}, "priority"),
         ({"priority": 1.5}, "priority"),
+        ({"topics": [7]}, "topics"),
+        ({"topics": [b"t"]}, "topics"),
+        ({"group": 7}, "group: expected a text"),
+        ({"group": 7, "fencing": "broker"}, "group: expected a text"),
+        ({"group": "g" * 1_025}, "group"),
+        ({"instance": 7}, "instance: expected a text"),
+        ({"instance": 0}, "instance: expected a text"),
+        ({"instance": b"i"}, "instance: expected a text"),
+        ({"instance": "i" * 1_025}, "instance"),
+        ({"instance": "\udcff"}, "surrogates not allowed"),
+        ({"instance": "%" * 400, "fencing": "broker"}, "transactional_id"),
+        ({"rack": 7}, "rack: expected a text"),
+        ({"rack": 0}, "rack: expected a text"),
+        ({"rack": "r" * 1_025}, "rack"),
+        ({"timers": Timers(hold=4_000, grant=5_000, longest_grant=5_000)}, "hold_ms"),
     ],
 )
 def test_wrong_arguments_are_refused_before_anything_is_started(options, word):
     with pytest.raises(SettingError, match=word):
         ManagedConsumer({"bootstrap.servers": "h:1"}, **{"group": "g", "topics": ["t"], **options})
+
+
+@pytest.mark.parametrize("milliseconds", [0, "0", 86_400_001])
+def test_a_poll_interval_that_cannot_be_announced_is_refused(milliseconds):
+    config = {"bootstrap.servers": "h:1", "max.poll.interval.ms": milliseconds}
+    with pytest.raises(SettingError, match="max_poll_interval_ms"):
+        ManagedConsumer(config, group="g", topics=["t"])
+
+
+names = st.text(max_size=3) | st.sampled_from(["n" * 1_024, "n" * 1_025, "/%" * 200])
+
+
+@given(
+    group=names,
+    instance=names | st.none(),
+    rack=names | st.none(),
+    topics=st.lists(names, min_size=1, max_size=2),
+    fencing=st.sampled_from(["none", "broker"]),
+    poll_interval=st.sampled_from([0, 1, 300_000, 86_400_000, 86_400_001]),
+)
+def test_the_daemon_reads_what_a_member_announces_as_it_was_meant(
+    group, instance, rack, topics, fencing, poll_interval
+):
+    try:
+        profile = member_profile(
+            {"max.poll.interval.ms": poll_interval},
+            group=group,
+            topics=topics,
+            instance=instance,
+            rack=rack,
+            priority=0,
+            capacity=1.0,
+            fencing=fencing,
+            prefix="lw.",
+        )
+        record = first_life(profile, Timers()).record("joining")
+    except SettingError:
+        return
+    assert decode("members", *encode(record)) == record
+    assert (record.group, record.rack) == (group, rack or None)
+    assert record.instance == (instance or record.instance)
+
+
+def test_an_empty_rack_is_none():
+    assert profile_of({}, rack="").rack is None
+    assert "client.rack" not in settings_of({}, rack="").consumer
 
 
 def test_the_consumer_side_pulls_in_nothing_of_the_control_plane():
