@@ -139,7 +139,7 @@ def probe_cluster(
             for partition in description.partitions:
                 # A broker that joined between the two answers: its rack must not be missed.
                 brokers |= {
-                    node.id: node.rack
+                    node.id: _rack(node)
                     for node in partition.replicas
                     if node.host and node.id not in brokers
                 }
@@ -236,8 +236,13 @@ def _listed(
             if last:
                 raise
         else:
-            return listed.topics, {node.id: node.rack for node in cluster.nodes}
+            return listed.topics, {node.id: _rack(node) for node in cluster.nodes}
     raise AssertionError  # the last attempt returns or raises
+
+
+def _rack(node: Any) -> str | None:
+    """The rack of a broker; an empty `broker.rack` is none, and no record may have it."""
+    return node.rack or None
 
 
 def _to_describe(

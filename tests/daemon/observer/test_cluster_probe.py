@@ -2,9 +2,10 @@
 
 from types import SimpleNamespace
 
+import pytest
 from confluent_kafka import KafkaError, KafkaException, Uuid
 
-from levelwind.assignors.protocol.records import BrokerRecord, TopicRecord
+from levelwind.assignors.protocol.records import BrokerRecord, TopicRecord, decode, encode
 from levelwind.assignors.protocol.topics import OFFSETS_TOPIC
 from levelwind.daemon.kafka.clients import CALLS_AHEAD, PARTITIONS_PER_REQUEST
 from levelwind.daemon.observer.cluster_probe import (
@@ -14,7 +15,12 @@ from levelwind.daemon.observer.cluster_probe import (
     probe_cluster,
     read_offsets,
 )
-from levelwind.daemon.observer.cluster_state import ClusterState, ObservedTopic, Selection
+from levelwind.daemon.observer.cluster_state import (
+    ClusterState,
+    ObservedTopic,
+    Selection,
+    diff,
+)
 
 
 def node(number):
@@ -242,6 +248,43 @@ class Cluster:
     def describe_configs(self, resources, **_):
         self.asked += [f"settings of {resource.name}" for resource in resources]
         return {resource: SimpleNamespace(result=dict) for resource in resources}
+
+
+class Joined(Cluster):
+    """Brokers of some racks, and a topic with a replica on one that joined after their list."""
+
+    def __init__(self, racks, joined):
+        super().__init__(*racks)
+        self.racks, self.joined = racks, joined
+
+    def list_topics(self, **_):
+        topics = listed(t=[(1, [1, 9], [1, 9])])
+        return SimpleNamespace(topics=topics, brokers=dict.fromkeys(self.brokers))
+
+    def describe_cluster(self, **_):
+        nodes = [SimpleNamespace(id=number, rack=rack) for number, rack in self.racks.items()]
+        return SimpleNamespace(result=lambda: SimpleNamespace(nodes=nodes))
+
+    def describe_topics(self, _names, **_):
+        replicas = [
+            SimpleNamespace(id=number, rack=rack, host="h")
+            for number, rack in (*self.racks.items(), (9, self.joined))
+        ]
+        one = SimpleNamespace(id=0, leader=replicas[0], replicas=replicas, isr=replicas)
+        described = SimpleNamespace(topic_id=Uuid(1, 2), partitions=[one])
+        return {"t": SimpleNamespace(result=lambda: described)}
+
+
+@pytest.mark.parametrize("rack", ["", None, "a"])
+@pytest.mark.parametrize("joined", ["", None, "b"])
+def test_a_probe_leads_to_records_that_can_be_read_whatever_the_racks(rack, joined):
+    cluster = Joined({1: rack}, joined)
+    snapshot = probe_cluster(cluster, Selection.of([".*"], []), ClusterState(), 1, 1.0)
+    assert snapshot.brokers == {1: rack or None, 9: joined or None}
+    _, published = diff(ClusterState(), snapshot)
+    assert len(published) == 3
+    for record in published:
+        assert decode("metadata", *encode(record)) == record
 
 
 def test_a_probe_asks_for_brokers_and_their_settings_only_where_they_can_have_changed():
