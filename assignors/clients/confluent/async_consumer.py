@@ -75,7 +75,8 @@ class AsyncManagedConsumer:
 
     The methods have the arguments, results and errors of `ManagedConsumer`. One thread carries them
     out one after the other, so a call waits for those before it, also for a long `poll`. A `poll`
-    or `consume` that is cancelled loses nothing: what it got is returned by the next one.
+    or `consume` that is cancelled loses nothing: what it got is returned by the next one. The end
+    of the consumer lets all of them return, without messages.
 
     Args:
         config: As for `ManagedConsumer`. The callbacks in it are plain functions, which the thread
@@ -161,16 +162,19 @@ class AsyncManagedConsumer:
     async def poll(self, timeout: float = -1) -> Any:
         """Return the next message, or None."""
         return await self._fetched(
-            partial(self._consumer.poll, timeout), lambda one: [] if one is None else [one]
+            lambda: None if self._ended else self._consumer.poll(timeout),
+            lambda one: [] if one is None else [one],
         )
 
     async def consume(self, num_messages: int = 1, timeout: float = -1) -> list[Any]:
         """Return up to `num_messages` messages."""
-        return await self._fetched(partial(self._consumer.consume, num_messages, timeout), list)
+        return await self._fetched(
+            lambda: [] if self._ended else self._consumer.consume(num_messages, timeout), list
+        )
 
     async def __aiter__(self) -> AsyncIterator[Any]:
-        """Yield messages as `poll` returns them, with errors among them."""
-        while True:
+        """Yield messages as `poll` returns them, with errors among them, until `close`."""
+        while not self._ended:
             if (message := await self.poll()) is not None:
                 yield message
 
@@ -256,9 +260,11 @@ class AsyncManagedConsumer:
     async def _end(self, end: Callable[[], None]) -> None:
         if self._ended:
             return
+        # A wakeup ends the fetch that runs. Those that wait for the thread see the mark when they
+        # begin, also where the wakeup was used up, and get nothing: the end waits for all of them.
         self._ended = True
-        # To leave takes its time, and a cancelled task would leave a live member behind.
         self._consumer.wakeup()
+        # To leave takes its time, and a cancelled task would leave a live member behind.
         ending = asyncio.wrap_future(self._thread.submit(end))
         try:
             await asyncio.shield(ending)
@@ -283,6 +289,8 @@ class AsyncManagedConsumer:
         within = _WITHIN.get()
         if within is not None and within.active:
             raise RuntimeError("a callback cannot ask for messages")
+        if self._ended:
+            raise RuntimeError("the consumer is closed")
         fetch = _Fetch(self._consumer, call, messages)
         fetching = self._thread.submit(fetch.run)
         try:
