@@ -51,7 +51,6 @@ def configure(
     structlog.configure(
         processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
         logger_factory=structlog.stdlib.LoggerFactory(),
-        wrapper_class=structlog.make_filtering_bound_logger(level),
         cache_logger_on_first_use=False,
     )
     handler = logging.StreamHandler(out)
@@ -67,7 +66,7 @@ def configure(
     )
     root = logging.getLogger()
     root.handlers[:] = [handler]
-    root.setLevel(level.upper())
+    set_level(level)
     # The scheduler warns of runs that it skipped or missed: these are events of the observer. The
     # other libraries log too much below warnings.
     logging.getLogger("apscheduler").setLevel(logging.ERROR)
@@ -79,6 +78,8 @@ def set_level(level: str) -> None:
     """Change the least severe level that is written (debug, info, warning, error)."""
     structlog = load_structlog()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(level))
+    # Events of levelwind go through the root logger as well, and lines of libraries only there.
+    logging.getLogger().setLevel(level.upper())
 
 
 def _as_library_event(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:

@@ -9,8 +9,10 @@ import sys
 import pytest
 import structlog
 
-from levelwind.daemon.telemetry.log_config import configure
+from levelwind.daemon.telemetry.log_config import configure, set_level
 from levelwind.daemon.telemetry.logger import Logger
+
+LEVELS = ("debug", "info", "warning", "error")
 
 
 class Terminal(io.StringIO):
@@ -89,6 +91,31 @@ def test_events_below_the_level_are_not_written(restored):
     configure(level="warning", form="json", stream=out)
     Logger().info("daemon.stopped", reason="signal received")
     assert out.getvalue() == ""
+
+
+def events_at_each_level(out):
+    """The levels at which events of levelwind and lines of a library are written now."""
+    written = out.tell()
+    for level in LEVELS:
+        getattr(Logger(), level)("daemon.stopped", reason="signal received")
+        logging.getLogger("a_library").log(getattr(logging, level.upper()), "FAIL")
+    lines = map(json.loads, out.getvalue()[written:].splitlines())
+    return [(line["event"], line["level"]) for line in lines]
+
+
+@pytest.mark.parametrize("first", LEVELS)
+@pytest.mark.parametrize("second", LEVELS)
+def test_a_changed_level_writes_what_a_log_configured_with_it_writes(restored, first, second):
+    out = io.StringIO()
+    configure(level=second, form="json", stream=out)
+    expected = events_at_each_level(out)
+    assert len(expected) == 2 * len(LEVELS[LEVELS.index(second) :])
+    configure(level=first, form="json", stream=out)
+    before = events_at_each_level(out)
+    set_level(second)
+    assert events_at_each_level(out) == expected
+    set_level(first)
+    assert events_at_each_level(out) == before
 
 
 def crash():
