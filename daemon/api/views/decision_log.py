@@ -1,5 +1,8 @@
 """Decision log: the newest entries of the audit trail, as they are read, in a bounded memory.
 
+Partitions are read side by side, so that the order of reading is not that of time: the oldest entry
+by its own time makes room, in whatever order they come.
+
 One thread adds records, another asks. What a plan was computed from is left out, since it may be
 large; it stays in the topic.
 """
@@ -7,7 +10,8 @@ large; it stays in the topic.
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
+from bisect import insort
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from levelwind.assignors.protocol.records import ALL_GROUPS
@@ -28,7 +32,9 @@ class DecisionLog:
 
     def __init__(self, most: int = MOST_DECISIONS) -> None:
         self._most = most
-        self._entries: OrderedDict[tuple[str, str], dict[str, object]] = OrderedDict()
+        self._entries: dict[tuple[int, str, str], dict[str, object]] = {}
+        # Time, id and group of each entry, the oldest first.
+        self._by_time: list[tuple[int, str, str]] = []
         self._begun = BegunDecisions(MOST_BEGUN)
         self._lock = threading.Lock()
 
@@ -39,9 +45,12 @@ class DecisionLog:
             return
         document = json_safe(entry.as_json())
         with self._lock:
-            self._entries[entry.group, entry.id] = document
-            if len(self._entries) > self._most:
-                self._entries.popitem(last=False)
+            key = (entry.at, entry.id, entry.group)
+            if key not in self._entries:
+                insort(self._by_time, key)
+            self._entries[key] = document
+            if len(self._by_time) > self._most:
+                del self._entries[self._by_time.pop(0)]
 
     def page(
         self, group: str | None = None, limit: int = 100, before: int | None = None
@@ -54,14 +63,11 @@ class DecisionLog:
             before: only decisions before this time, in milliseconds since the epoch.
         """
         with self._lock:
-            entries = list(self._entries.values())
+            entries = [(key, self._entries[key]) for key in reversed(self._by_time)]
         wanted = None if group is None else {group, ALL_GROUPS}
-        found = [
-            entry
-            for entry in entries
-            if (wanted is None or entry["group"] in wanted)
-            and (before is None or int(str(entry["at"])) < before)
-        ]
-        # Partitions are read side by side: the order of reading is not that of time.
-        found.sort(key=lambda entry: (int(str(entry["at"])), str(entry["id"])), reverse=True)
-        return found[:limit]
+        found = (
+            document
+            for (at, _, of_group), document in entries
+            if (wanted is None or of_group in wanted) and (before is None or at < before)
+        )
+        return list(islice(found, limit))

@@ -3,6 +3,8 @@
 import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from levelwind.assignors.protocol.records import Tombstone
 from levelwind.daemon.api import order_models as models
@@ -166,6 +168,38 @@ def test_decisions_are_listed_the_newest_first_by_group_and_time(served, client)
     assert [entry["group"] for entry in only] == ["payments-ledger"] * 3
     older = client.document(f"/api/v1/decisions?before={only[-1]['at']}&limit=1")["decisions"]
     assert older[0]["at"] < only[-1]["at"]
+
+
+few = st.integers(1, 12)
+decided = st.lists(
+    st.tuples(st.sampled_from(["payments", "orders", "*"]), st.integers(0, 40)), max_size=30
+)
+
+
+@given(
+    decided=decided, most=st.integers(1, 12), limit=st.integers(1, 12), before=st.integers(0, 40)
+)
+def test_the_log_keeps_the_newest_by_time_in_whatever_order_they_are_read(
+    decided, most, limit, before
+):
+    log = DecisionLog(most)
+    written = {}
+    for group, at in decided:
+        (part,) = entry_parts(
+            group=group, at=at, outcome="suppressed", cause="skew", plan_id=None, body={}
+        )
+        log.add(part)
+        written[at, part.id, group] = {"group": group, "at": at, "id": part.id}
+    kept = [written[key] for key in sorted(written, reverse=True)[:most]]
+
+    def shown(*query):
+        return [{name: entry[name] for name in ("group", "at", "id")} for entry in log.page(*query)]
+
+    assert shown() == kept
+    of_group = [entry for entry in kept if entry["group"] in {"orders", "*"}]
+    assert shown("orders", limit) == of_group[:limit]
+    earlier = [entry for entry in kept if entry["at"] < before]
+    assert shown(None, limit, before) == earlier[:limit]
 
 
 def test_the_log_keeps_the_newest_and_waits_for_all_parts():
