@@ -27,6 +27,8 @@ from levelwind.daemon.errors import (
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Collection
 
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
     from levelwind.daemon.api.api_context import ApiContext
     from levelwind.daemon.api.event_stream import EventStreams
     from levelwind.daemon.api.operating_routes import DecisionSource
@@ -77,7 +79,28 @@ def web_app(
     app.add_exception_handler(HTTPException, _refused)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(LevelwindError, _unfit)
+    app.add_middleware(_HeadAsGet, but=app.url_path_for("events"))
     return GuardedApp(app, hosts)
+
+
+class _HeadAsGet:
+    """An application that answers HEAD with what it answers GET; the server leaves out the body."""
+
+    def __init__(self, app: ASGIApp, but: str) -> None:
+        """Wrap an application.
+
+        Args:
+            app: the application.
+            but: the path of the event stream, which would go on although nobody reads it.
+        """
+        self._app = app
+        self._but = but
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] == "http" and scope["method"] == "HEAD" and scope["path"] != self._but:
+            scope = {**scope, "method": "GET"}  # a copy: the server's own still says HEAD
+        await self._app(scope, receive, send)
 
 
 def _lifespan(streams: EventStreams) -> Any:

@@ -1,5 +1,6 @@
 """The server itself: its address, its guards, TLS, live changes, and its end."""
 
+import http.client
 import json
 import socket
 import ssl
@@ -45,6 +46,44 @@ def test_the_page_is_cached_by_its_hash(client):
     assert again.status == 304
     assert client.get("/page/..%2fweb_app.py").status == 404
     assert client.get("/page/nothing.js").status == 404
+
+
+ASK_THE_CLUSTER = {"/api/v1/decisions/{name}", "/api/v1/diff/{group}"}
+"""Routes that wait for brokers, which this server has not."""
+
+
+def paths_of(client):
+    """A path of each other route that answers GET, and those that send events."""
+    group = client.document("/api/v1/groups")["groups"][0]["group"]
+    routes = client.document("/api/v1/openapi.json")["paths"]
+    found = {
+        path.replace("{group}", group): route["get"]["responses"]["200"]
+        for path, route in routes.items()
+        if "get" in route and path not in ASK_THE_CLUSTER
+    }
+    streams = {path for path, answer in found.items() if "text/event-stream" in answer["content"]}
+    rest = {"/", "/page/main.js", "/page/none.js", "/nothing", "/api/v1/openapi.json"}
+    return (found.keys() | rest) - streams, streams
+
+
+@pytest.mark.parametrize("headers", [{}, {"Authorization": f"Bearer {TOKEN}"}])
+def test_head_is_answered_as_get_without_the_body(client, headers):
+    paths, streams = paths_of(client)
+    assert len(paths) > 15
+    connection = http.client.HTTPConnection(client.url.removeprefix("http://"), timeout=60)
+
+    def answer(method, path):
+        # One connection: a body behind the answer to HEAD would be taken for the next answer.
+        connection.request(method, path, headers=headers)
+        got = connection.getresponse()
+        return got.status, sorted(got.headers), got.headers["content-type"], len(got.read())
+
+    with closing(connection):
+        for path in sorted(paths):
+            *expected, length = answer("GET", path)
+            assert length > 0
+            assert answer("HEAD", path) == (*expected, 0)
+        assert [answer("HEAD", path)[0] for path in streams] == [405]
 
 
 def test_another_host_is_refused_and_probes_are_not(client):
