@@ -21,7 +21,10 @@ class NotOwnedError(RuntimeError):
 @dataclass(slots=True)
 class _Range:
     start: int | None
-    """The lowest offset of the grant; None before a first record showed where it begins."""
+    """The lowest offset of the grant; None before a first record showed where it begins.
+
+    No offset that the grant handed out lies below it: librdkafka goes below the committed offset
+    where that lies beyond the log's end, as after an unclean election or in a topic made again."""
     handed_out: int
     """Offset behind the highest message that was handed out; 0 before the first."""
     position: int | None = None
@@ -46,7 +49,7 @@ class GrantedOffsets:
     def hand_out(self, pair: Pair, offset: int) -> None:
         """Note a message that was handed out."""
         if (granted := self._ranges.get(pair)) is not None:
-            granted.start = offset if granted.start is None else granted.start
+            granted.start = offset if granted.start is None else min(granted.start, offset)
             granted.handed_out = max(granted.handed_out, offset + 1)
             granted.position = offset + 1
 

@@ -3,6 +3,7 @@
 from types import SimpleNamespace
 
 import pytest
+from confluent_kafka import TopicPartition
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -76,3 +77,27 @@ def test_a_commit_covers_what_the_application_got_and_not_what_it_gave_back(batc
             reached = before
         expected = {pair: offset for pair, offset in reached.items() if offset > START}
         assert tracker.offsets_to_commit(None, None) == expected
+
+
+def test_after_a_reset_below_the_commit_messages_are_committed_and_handed_back(tracker):
+    """The log ended below the commit: librdkafka began again at the log's begin."""
+    batch = [message(PAIRS[0], offset) for offset in range(3)]
+    tracker.hand_out(batch)
+    assert tracker.offsets_to_commit(batch[0], None) == {PAIRS[0]: 1}
+    assert tracker.offsets_to_commit(None, [TopicPartition(*PAIRS[0], 3)]) == {PAIRS[0]: 3}
+    assert all(tracker.is_current(each) for each in batch)
+    tracker.hand_back(batch)
+    assert tracker.position(PAIRS[0]) == 0
+    assert not tracker.is_current(message(PAIRS[1], 0)), "the other partition was not reset"
+
+
+def test_a_commit_from_below_ends_the_renewal_of_the_one_beyond_the_log(tracker):
+    tracker.consumer = SimpleNamespace(commit=lambda **_: None)
+    tracker.start([TopicPartition(*PAIRS[0], START)], pinned={})
+    [first] = batch = [message(PAIRS[0], 0)]
+    tracker.hand_out(batch)
+    offsets = tracker.offsets_to_commit(first, None)
+    tracker.commit(offsets, metadata={}, asynchronous=True)
+    assert tracker._kept._kept == {}
+    tracker.on_answer(None, [TopicPartition(*PAIRS[0], 1)])
+    assert tracker._kept._kept[PAIRS[0]].offset == 1

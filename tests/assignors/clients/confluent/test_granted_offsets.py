@@ -1,6 +1,8 @@
 """Which messages and offsets belong to the present grant of a partition."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from levelwind.assignors.clients.confluent.committing.granted_offsets import GrantedOffsets
 from levelwind.clients.confluent import NotOwnedError
@@ -67,3 +69,24 @@ def test_a_position_is_that_of_the_present_grant(granted):
     assert granted.position(ORDERS) == 22
     granted.forget(ORDERS)
     assert granted.position(ORDERS) is None
+
+
+@given(
+    committed=st.integers(-1, 30),
+    runs=st.lists(st.tuples(st.integers(0, 30), st.integers(1, 5)), min_size=1, max_size=4),
+)
+def test_everything_that_a_grant_hands_out_is_its_own_wherever_the_log_was_reset_to(
+    committed, runs
+):
+    granted = GrantedOffsets()
+    granted.start(ORDERS, committed)
+    offsets = [offset for start, length in runs for offset in range(start, start + length)]
+    for offset in offsets:
+        granted.hand_out(ORDERS, offset)
+    for offset in offsets:
+        assert granted.handed_out(ORDERS, offset)
+        granted.require_handed_out(ORDERS, offset)
+    lowest = min(offsets if committed < 0 else [committed, *offsets])
+    granted.require_not_below_start(ORDERS, lowest)
+    with pytest.raises(NotOwnedError):
+        granted.require_not_below_start(ORDERS, lowest - 1)
