@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from confluent_kafka import Consumer
 
+from levelwind.assignors.clients.confluent.application_callbacks import CallbackErrors
 from levelwind.assignors.clients.confluent.committing.commit_errors import StraySubscriberError
 from levelwind.assignors.clients.confluent.committing.granted_offsets import NotOwnedError
 from levelwind.assignors.clients.confluent.committing.offsets import CommitTracker
@@ -141,6 +142,8 @@ class ManagedConsumer(PartitionCalls):
         journal: Callable[[OwnershipChange], object] | None = None,
     ) -> None:
         timers = timers or Timers()
+        self._callback_errors = CallbackErrors()
+        config = self._callback_errors.guard_settings(config)
         profile = member_profile(
             config,
             group=group,
@@ -188,9 +191,14 @@ class ManagedConsumer(PartitionCalls):
             start_timeout=timers.start_timeout,
             pins_latest=self._settings.from_latest and self._settings.auto_commit,
             callbacks={name: self._bind(callback) for name, callback in callbacks.items()},
-            journal=journal,
+            journal=None if journal is None else self._callback_errors.guard(journal),
         )
-        self._delivery = Delivery(follower=self._follower, owned=self._owned, commits=self._commits)
+        self._delivery = Delivery(
+            follower=self._follower,
+            owned=self._owned,
+            commits=self._commits,
+            callback_errors=self._callback_errors,
+        )
         self._follower.start()
 
     @property
@@ -257,6 +265,8 @@ class ManagedConsumer(PartitionCalls):
         instead of a record: ask `message.error()`. Callbacks run in here.
 
         Raises:
+            Exception: The first error of a callback since the last call. What the callback was
+                called for is done all the same, and the next call returns the messages.
             RuntimeError: The consumer is closed, a callback calls this, or the consumer's
                 background thread died (the cause is attached).
         """
@@ -270,6 +280,7 @@ class ManagedConsumer(PartitionCalls):
         A timeout below 0 waits until the batch is full.
 
         Raises:
+            Exception: As for `poll`.
             RuntimeError: As for `poll`.
             ValueError: `num_messages` is not between 0 and 1,000,000.
         """
@@ -317,12 +328,11 @@ class ManagedConsumer(PartitionCalls):
             return
         self._closing = True
         # `on_revoke` may still commit.
-        failure = self._delivery.close(self._leave_seconds if timeout is None else timeout)
+        self._delivery.close(self._leave_seconds if timeout is None else timeout)
         self._closed = True
         self._consumer.close()
         self._owned.close()
-        if failure is not None:
-            raise failure
+        self._callback_errors.raise_first()
 
     def __enter__(self) -> Self:
         return self
@@ -342,4 +352,4 @@ class ManagedConsumer(PartitionCalls):
         def call(partitions: list[Any]) -> object:
             return None if callback is None else callback(self, partitions)
 
-        return call
+        return self._callback_errors.guard(call)

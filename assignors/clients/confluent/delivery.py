@@ -15,6 +15,7 @@ from levelwind.assignors.boot_clock import boot_seconds
 from levelwind.assignors.clients.confluent.event_log import log_event
 
 if TYPE_CHECKING:
+    from levelwind.assignors.clients.confluent.application_callbacks import CallbackErrors
     from levelwind.assignors.clients.confluent.committing.offsets import CommitTracker
     from levelwind.assignors.clients.confluent.following.follower import AssignmentFollower
     from levelwind.assignors.clients.confluent.owned_partitions import OwnedPartitions
@@ -27,11 +28,17 @@ class Delivery:
     """Loop of `poll`, `consume` and `close`; only the application's thread calls its methods."""
 
     def __init__(
-        self, *, follower: AssignmentFollower, owned: OwnedPartitions, commits: CommitTracker
+        self,
+        *,
+        follower: AssignmentFollower,
+        owned: OwnedPartitions,
+        commits: CommitTracker,
+        callback_errors: CallbackErrors,
     ) -> None:
         self._follower = follower
         self._owned = owned
         self._commits = commits
+        self._callback_errors = callback_errors
         self._collecting = False
         self.woken = Event()
         """Set by `wakeup`, which any thread may call."""
@@ -40,6 +47,7 @@ class Delivery:
         """Return up to `number` messages, fewer when `timeout` seconds have passed.
 
         Raises:
+            Exception: The first error of a callback.
             RuntimeError: A callback asks for messages while it is waited for.
         """
         if self._collecting:
@@ -67,6 +75,8 @@ class Delivery:
                     fetched.fetch(number - len(fetched), left)
                 elif not self._follower.may_deliver:
                     time.sleep(left)
+                # Only here: the orders are carried out, and what was fetched waits in the buffer.
+                self._callback_errors.raise_first()
                 over = deadline is not None and boot_seconds() >= deadline
                 if over or (len(fetched) >= number and self._follower.may_deliver):
                     return self._hand_out(number)
@@ -81,19 +91,18 @@ class Delivery:
         self._owned.fetched.put_back(current)
         self._commits.hand_back(current)
 
-    def close(self, timeout: float) -> Exception | None:
-        """Leave the group; return the first error of a callback."""
+    def close(self, timeout: float) -> None:
+        """Leave the group; an error counts as a callback's, to be raised after leaving."""
         deadline = boot_seconds() + timeout
         self._collecting = True
         self._follower.poll_watch.set_polling(polling=True)
         self._follower.leave()
-        failure: Exception | None = None
         while self._follower.is_alive() and boot_seconds() < deadline:
             try:
                 self._perform_orders()
                 self._owned.serve(POLL_SLICE_SECONDS)
-            except Exception as error:  # noqa: BLE001 - a callback's: raised after leaving
-                failure = failure or error
+            except Exception as error:  # noqa: BLE001 - raised after leaving
+                self._callback_errors.keep(error)
         if self._follower.is_alive():
             self._follower.abandon()
             hint = (
@@ -102,7 +111,6 @@ class Delivery:
             log_event(
                 logging.WARNING, "member.close_timed_out", **self._follower.identity(), hint=hint
             )
-        return failure
 
     def _hand_out(self, number: int) -> list[Any]:
         # The clock is asked last of all: the process may have been stopped anywhere above.

@@ -32,7 +32,10 @@ from levelwind.assignors.handover.member_state import Phase
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
-    from levelwind.assignors.clients.confluent.committing.offsets import CommitTracker
+    from levelwind.assignors.clients.confluent.committing.offsets import (
+        CommitOutcome,
+        CommitTracker,
+    )
     from levelwind.assignors.clients.confluent.following.follower import AssignmentFollower
     from levelwind.assignors.clients.confluent.following.follower_messages import Order
     from levelwind.assignors.protocol.partition_ranges import TopicPartition as Pair
@@ -261,34 +264,44 @@ class OwnedPartitions:
         return starts
 
     def _revoke(self, partitions: frozenset[Pair]) -> None:
+        # An order is answered whatever happens: the member does nothing else until then.
         started = boot_seconds()
         revoked = without_offsets(partitions)
+        outcome: CommitOutcome = "unknown"
         self._log(logging.INFO, "member.revoking", partitions=len(revoked))
-        self._consumer.pause(revoked)
         try:
+            self._consumer.pause(revoked)
             self._call("revoke", revoked)
         finally:
-            outcome = self._commits.finish(partitions, self.serve)
+            try:
+                outcome = self._commits.finish(partitions, self.serve)
+            finally:
+                self._end_revocation(partitions, outcome, started)
+
+    def _end_revocation(
+        self, partitions: frozenset[Pair], outcome: CommitOutcome, started: float
+    ) -> None:
+        try:
             self._release(partitions)
+        finally:
             if outcome == "unknown":
                 self._follower.post_undecided()
             else:
                 self._follower.post(ev.RevokeFinished())
-            took = round(boot_seconds() - started, 3)
             self._log(
                 logging.INFO,
                 "member.revoked",
-                partitions=len(revoked),
+                partitions=len(partitions),
                 owned=len(self._grants),
                 commit=outcome,
-                seconds=took,
+                seconds=round(boot_seconds() - started, 3),
             )
 
     def _lose(self, reason: str) -> None:
         lost = self.owned
         self._log(logging.WARNING, "member.lost", reason=reason, partitions=len(lost))
-        self._release(lost)
         try:
+            self._release(lost)
             if lost:
                 self._call("lost", without_offsets(lost))
         finally:
@@ -300,14 +313,16 @@ class OwnedPartitions:
 
     def _release(self, partitions: frozenset[Pair]) -> None:
         released = without_offsets(partitions & self.owned)
-        # librdkafka remembers that a partition was paused when it was given up. To resume it after
-        # the next grant would cost a second: the first fetch then waits for librdkafka's next scan.
-        self._consumer.resume(released)
-        self._consumer.incremental_unassign(released)
+        # First what decides about records and commits: whatever librdkafka answers, nothing of a
+        # partition is handed out or committed once it counts as given up.
         self._commits.forget(partitions)
         self.fetched.drop_outdated()
         for pair in partitions:
             self._tokens.pop(pair, None)
+        # librdkafka remembers that a partition was paused when it was given up. To resume it after
+        # the next grant would cost a second: the first fetch then waits for librdkafka's next scan.
+        self._consumer.resume(released)
+        self._consumer.incremental_unassign(released)
         self._journal.released(partitions)
 
     def _call(self, callback: str, partitions: list[Any]) -> None:

@@ -256,6 +256,8 @@ def client_settings(
     # librdkafka passes over blanks before the word.
     reset = str(given.get("auto.offset.reset", "latest")).lower().lstrip()
     on_commit = given.pop("on_commit", None)
+    if on_commit is not None and not callable(on_commit):
+        raise SettingError(f"on_commit: expected a function, got {on_commit!r}")
     # A connection on which nothing comes back is given up while the lease lasts.
     patience = max(int(timers.hold * 1000 / 4), 10)
     return ClientSettings(

@@ -12,6 +12,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from levelwind.assignors import boot_clock
 from levelwind.assignors.boot_clock import boot_seconds as clock
+from levelwind.assignors.clients.confluent import consumer as consumer_module
 from levelwind.assignors.handover.ledger import Incarnation, Ledger
 from levelwind.assignors.handover.planner_time import PlannerTime
 from levelwind.assignors.handover.timers import Timers
@@ -28,6 +29,11 @@ from levelwind.assignors.protocol.records import (
 from levelwind.assignors.protocol.records.cutting import cut
 from levelwind.assignors.protocol.topics import Topics, partition_for
 from levelwind.clients.confluent import ManagedConsumer
+from levelwind_testing.kafka.brokerless_member import (
+    UNREACHABLE,
+    ScriptedConsumer,
+    SteppedFollower,
+)
 from levelwind_testing.kafka.each_broker import await_topic
 from levelwind_testing.kafka.jumping_clock import JumpingClock
 from levelwind_testing.kafka.managed_consumers import initialise
@@ -101,6 +107,25 @@ def make_consumer(cluster, topic, boot):
     boot.go_on()
     for consumer in consumers:
         consumer.close()
+
+
+@pytest.fixture
+def make_brokerless(monkeypatch):
+    """Make a consumer of brokers that do not exist: `make_brokerless(settings, journal=…)`."""
+    consumers = []
+    monkeypatch.setattr(consumer_module, "AssignmentFollower", SteppedFollower)
+
+    def make(config=None, *, librdkafka=ScriptedConsumer, topics=("orders",), **options):
+        monkeypatch.setattr(consumer_module, "Consumer", librdkafka)
+        settings = {**UNREACHABLE, **(config or {})}
+        consumer = ManagedConsumer(settings, group="g", topics=topics, instance="i", **options)
+        consumers.append(consumer)
+        return consumer
+
+    yield make
+    for consumer in consumers:
+        consumer.close()
+        consumer._follower.end()
 
 
 class ScriptedPlanner(Thread):

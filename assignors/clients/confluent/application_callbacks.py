@@ -1,0 +1,63 @@
+"""Callbacks of the application: their errors unwind nothing, and reach it from its next poll.
+
+A hand-over that a callback unwound would be answered by nobody. librdkafka destroys all records of
+a batch when a callback raises while `consume` fetches it, and goes on behind them.
+"""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+CALLBACK_SETTINGS = ("error_cb", "on_commit", "stats_cb", "throttle_cb")
+"""Settings of confluent-kafka whose errors come out of the call in which they run.
+
+`oauth_cb` is none: a background thread calls it, and its error counts as a token that is missing.
+"""
+
+
+class CallbackErrors:
+    """The first error of one consumer's callbacks, until the application gets it."""
+
+    def __init__(self) -> None:
+        self._first: Exception | None = None
+
+    def guard(self, callback: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a callback that keeps its error and returns None instead."""
+
+        def call(*args: Any) -> Any:
+            try:
+                return callback(*args)
+            except Exception as error:  # noqa: BLE001 - the application's, which gets it
+                self.keep(error)
+                return None
+
+        return call
+
+    def guard_settings(self, config: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the settings with guarded callbacks.
+
+        What cannot be called is left to librdkafka, which refuses it.
+        """
+        guarded = dict(config)
+        for name in CALLBACK_SETTINGS:
+            if callable(callback := config.get(name)):
+                guarded[name] = self.guard(callback)
+        # The clients of the hand-over log by it as well: its error would end the member's thread.
+        if callable(write := getattr(config.get("logger"), "log", None)):
+            guarded["logger"] = SimpleNamespace(log=self.guard(write))
+        return guarded
+
+    def keep(self, error: Exception) -> None:
+        """Keep an error, unless one is kept already."""
+        if self._first is None:
+            self._first = error
+
+    def raise_first(self) -> None:
+        """Raise the error that is kept, once."""
+        error, self._first = self._first, None
+        if error is not None:
+            raise error
