@@ -7,6 +7,7 @@ functions are pure.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
@@ -185,13 +186,21 @@ def record_of(
     """The record of some members' speeds, a tombstone if none is known."""
     sure = speed.sureness(speed.window_counts(columns)).tolist()
     members = {
-        name: MemberSpeed(speed=round(figure, 2), sure=round(sure, 2))
+        name: MemberSpeed(speed=published_speed(figure), sure=round(sure, 2))
         for name, figure, sure in zip(names, speed.speeds(columns).tolist(), sure, strict=True)
         if figure > 0
     }
     if not members:
         return Tombstone(("speed", group))
     return SpeedRecord(group=group, at=at, members=members)
+
+
+def published_speed(speed: float) -> float:
+    """A speed above 0 as its record has it: with two decimals, and below 1 with three digits.
+
+    It is never rounded to 0, for which readers reject the whole record.
+    """
+    return round(speed, max(2, 2 - math.floor(math.log10(speed))))
 
 
 def speeds_of(state: GroupState, owners: Sequence[Owner]) -> Floats:

@@ -7,6 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from levelwind.assignors.protocol.records import MemberSpeed, SpeedRecord, decode, encode
+from levelwind.streaming.group.member_speeds import published_speed
 from levelwind.streaming.rules.speed import FORGET_MS
 from levelwind_testing.examples import examples
 from levelwind_testing.pipeline.local_pipeline import OFFSETS, LocalPipeline
@@ -84,6 +86,44 @@ def test_commits_every_five_seconds_are_enough() -> None:
     story = Workers()
     story.work(16, {"m0": 300, "m1": 100}, every=5)
     assert speeds(story) == {"m0": (300, 0.67), "m1": (100, 0.67)}
+
+
+@pytest.mark.parametrize(
+    ("speed", "published"),
+    [
+        (123_456.789, 123_456.79),
+        (100.0, 100),
+        (9.876, 9.88),
+        (1.006, 1.01),
+        (0.98765, 0.988),
+        (0.0333333, 0.0333),
+        (0.005, 0.005),
+        (0.0033333, 0.00333),
+        (1e-9 / 3, 3.33e-10),
+    ],
+)
+def test_a_speed_is_published_with_two_decimals_and_below_one_with_three_digits(
+    speed: float, published: float
+) -> None:
+    assert published_speed(speed) == published
+
+
+@given(st.floats(1e-16, 1e22))
+def test_a_published_speed_is_one_of_the_record_and_within_half_a_percent(speed: float) -> None:
+    members = {"m": MemberSpeed(speed=published_speed(speed), sure=0.5)}
+    record = SpeedRecord(group="g", at=1, members=members)
+    assert decode("lag", *encode(record)) == record
+    assert published_speed(speed) == pytest.approx(speed, rel=0.0051)
+
+
+def test_a_member_that_reads_a_record_in_minutes_leaves_the_others_theirs() -> None:
+    story = Workers()
+    for _ in range(6):
+        story.second += 499
+        story.work(1, {"m0": 30_000, "m1": 2})
+    found = speeds(story)
+    assert found["m1"][0] == 0.004
+    assert found["m0"][0] == 60
 
 
 def test_members_that_keep_pace_are_not_learned_however_they_commit() -> None:

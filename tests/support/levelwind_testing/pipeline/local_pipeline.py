@@ -9,13 +9,14 @@ import pyarrow as pa
 from levelwind.assignors.protocol.records import (
     LagRecord,
     Record,
+    Rejection,
     SpeedRecord,
     Tombstone,
     decode,
     encode,
     encode_key,
 )
-from levelwind.assignors.protocol.topics import Topics
+from levelwind.assignors.protocol.topics import TopicKind, Topics
 from levelwind.streaming import output
 from levelwind.streaming.bucket import update as bucket_update
 from levelwind.streaming.bucket.group_columns import from_columns
@@ -44,6 +45,12 @@ OUTPUTS = OutputTopics(
     dead_letters=4,
     most_bytes=dict.fromkeys((TOPICS.lag, TOPICS.triggers, TOPICS.dead_letters), 10**6),
 )
+OUTPUT_KINDS: Mapping[str, TopicKind] = {
+    TOPICS.lag: "lag",
+    TOPICS.triggers: "triggers",
+    TOPICS.dead_letters: "dead_letters",
+}
+"""The kind of records of each topic that the pipeline publishes to."""
 OFFSETS = "__consumer_offsets"
 GroupEvent = tuple[str, int, bytes]
 """Group, kind and payload of a row."""
@@ -165,7 +172,12 @@ class LocalPipeline:
 
     def _of_bucket(self, state_key: str, rows: list[GroupEvent]) -> list[SinkRow]:
         if not state_key.startswith(GROUP_KEY_PREFIX):
-            return [output.pass_through_record(kind, payload, OUTPUTS) for _, kind, payload in rows]
+            passed = [
+                output.pass_through_record(kind, payload, OUTPUTS) for _, kind, payload in rows
+            ]
+            for row in passed:
+                decoded(row)
+            return passed
         result = bucket_update.advance(
             lambda name: self.groups.get(f"{state_key}/{name}"),
             rows,
@@ -179,14 +191,20 @@ class LocalPipeline:
             else:
                 self.groups.pop(f"{state_key}/{name}", None)
         published = list(output.bucket_records(result, OUTPUTS))
-        for row in (
-            published
-        ):  # lag is written in pieces: together they are what the record's own class writes
+        for row in published:
+            record = decoded(row)
+            # Lag is written in pieces: together they are what the record's own class writes.
             if row.topic == TOPICS.lag and row.value is not None:
-                record = decode("lag", row.key, row.value)
-                assert isinstance(record, LagRecord | SpeedRecord), record
+                assert isinstance(record, LagRecord | SpeedRecord)
                 assert encode(record) == (row.key, row.value)
         return published
+
+
+def decoded(row: SinkRow) -> Record | Tombstone:
+    """What readers take a published record for; it is one that they do not reject."""
+    record = decode(OUTPUT_KINDS[row.topic], row.key, row.value)
+    assert not isinstance(record, Rejection), (record, row)
+    return record
 
 
 def _ints(numbers: list[int]) -> "pa.Array":
