@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 from msgspec.structs import replace
 
+from levelwind.assignors.protocol.canonical_json import LATEST_MS
 from levelwind.assignors.protocol.records import (
     BrokerRecord,
     GroupRecord,
@@ -134,6 +135,7 @@ class RecordColumns:
     partition: Int64
     offset: Int64
     timestamp: Int64
+    """Milliseconds since the epoch, from 0 to `LATEST_MS`; see `log_times`."""
     key: pa.Array
     value: pa.Array
 
@@ -144,7 +146,7 @@ class RecordColumns:
             topic=pa.array([raw.topic], pa.string()),
             partition=np.array([raw.partition], np.int64),
             offset=np.array([raw.offset], np.int64),
-            timestamp=np.array([raw.timestamp], np.int64),
+            timestamp=log_times(np.array([raw.timestamp], np.int64)),
             key=pa.array([raw.key], pa.binary()),
             value=pa.array([raw.value], pa.binary()),
         )
@@ -155,7 +157,7 @@ class RecordColumns:
             self.topic.to_pylist(),
             self.partition.tolist(),
             self.offset.tolist(),
-            np.maximum(self.timestamp, 0).tolist(),
+            self.timestamp.tolist(),
             self.key.to_pylist(),
             self.value.to_pylist(),
             strict=True,
@@ -195,9 +197,18 @@ def read_batch(batch: pa.RecordBatch, names: Mapping[str, Any]) -> RecordColumns
         name: np.asarray(batch.column(names[name]), dtype=np.int64)
         for name in ("partition", "offset", "timestamp")
     }
+    ints["timestamp"] = log_times(ints["timestamp"])
     return RecordColumns(
         **{name: batch.column(names[name]) for name in ("topic", "key", "value")}, **ints
     )
+
+
+def log_times(timestamp: Int64) -> Int64:
+    """Times of records, each the nearest one that the fields of records take.
+
+    A producer writes any number. A trigger that had such a time would be rejected by its readers.
+    """
+    return np.clip(timestamp, 0, LATEST_MS)
 
 
 def pack_batch(
@@ -299,9 +310,7 @@ def _pack_commits(
     packed: PackedRows, records: RecordColumns, commits: offsets_topic.DecodedCommits, until: int
 ) -> None:
     tombstone = commits.offset == offset_commits.TOMBSTONE
-    at = np.where(
-        tombstone | (commits.at < 0), np.maximum(records.timestamp[commits.row], 0), commits.at
-    )
+    at = np.where(tombstone | (commits.at < 0), records.timestamp[commits.row], commits.at)
     order = by_bucket(commits.topics, packed.buckets)
     topic = order.rank[commits.topic]
     kept = last_in_bucket(topic=topic, key=commits.key, bucket=at // BUCKET_MS)
@@ -383,7 +392,7 @@ def _replayed_record(record: ReplayRecord) -> Raw:
         topic=record.topic,
         partition=record.partition,
         offset=record.offset,
-        timestamp=record.timestamp,
+        timestamp=min(record.timestamp, LATEST_MS),
         key=record.raw_key,
         value=record.raw_value,
         until=record.until,

@@ -7,7 +7,8 @@ V 0004       | i64 offset | i32 leader epoch | uvarint-len+1 metadata | i64 comm
              | tags (0: topic id)
 
 Brokers accept any offset, and clients read a negative one as none: so a negative offset takes the
-commit before it back, as a null value does.
+commit before it back, as a null value does. A time beyond the year 9999 is garbage: the records
+that are published cannot have it.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from levelwind.assignors.protocol.canonical_json import LATEST_MS
 from levelwind.assignors.protocol.kafka.types import Reader
 from levelwind.assignors.protocol.partition_ranges import WireError
 from levelwind.streaming.rules.event_time import UNKNOWN
@@ -30,8 +32,6 @@ NEWEST_VERSION = 4
 FLEXIBLE_VERSION = 4
 TOMBSTONE = -1
 """The offset of a commit that was deleted or taken back."""
-MAX_TIME = 2**52
-"""Milliseconds since the epoch: later commit times (year 144,000) are garbage."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +61,7 @@ def decode_values(values: ByteRows) -> CommitValues:
     time_at = metadata_at + np.where(flexible, compact_width, 2) + np.maximum(metadata_size, 0)
     at = values.int64(time_at)
     after_time = time_at + 8 + np.where(version == 1, 8, 0)  # expiry
-    fits = (metadata_size >= 0) & (at >= -1) & (at <= MAX_TIME)
+    fits = (metadata_size >= 0) & (at >= -1) & (at <= LATEST_MS)
     known = (version >= 0) & (version <= NEWEST_VERSION)
 
     plain = fits & known & ~flexible & (after_time == values.end)

@@ -4,6 +4,7 @@
 ends of what Kafka allows: offsets, times, rates and speeds from next to nothing to the largest.
 """
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -11,7 +12,7 @@ from levelwind.assignors.protocol.canonical_json import LATEST_MS
 from levelwind.assignors.protocol.declared.fields import LEAST_CAPACITY, MOST_CAPACITY
 from levelwind_testing.examples import examples
 from levelwind_testing.pipeline.local_pipeline import OFFSETS, TOPICS, LocalPipeline
-from levelwind_testing.pipeline.scripted_log import CUTS, RULE, SECOND, Story, run
+from levelwind_testing.pipeline.scripted_log import CUTS, RULE, SECOND, Story, compacted, run
 
 PARTITIONS = 2
 MEMBERS = ("m0", "m1")
@@ -73,3 +74,26 @@ def stories(draw: st.DrawFn) -> Story:
 @given(stories(), CUTS)
 def test_every_published_record_is_one_that_its_readers_take(story: Story, cuts: list[int]) -> None:
     run(story, LocalPipeline(skew=RULE), cuts)
+
+
+LATE = pytest.mark.parametrize("late", [LATEST_MS + 1, 2**52, 2**62])
+
+
+@LATE
+def test_a_trigger_by_a_clock_that_is_centuries_ahead_has_a_time_that_is_read(late: int) -> None:
+    story = Story()
+    story.layout(1, "t", [["a"]])
+    story.plan(1, "g", metadata_at=1)
+    story.commits(1, "g", "t", {0: 1})
+    story.sample(2, "t", [5])
+    story.layout(3, "t", [["b"]])
+    story.member(late / SECOND, "g", "m", {"t": (0,)}, rack="a")
+    found = compacted(run(story, batches=range(len(story.messages))))
+    assert found["racks", "g"]["at"] == LATEST_MS
+
+
+@LATE
+def test_a_commit_by_a_clock_that_is_centuries_ahead_is_a_dead_letter(late: int) -> None:
+    story = Story()
+    story.commit("g", "t", 0, 2, late)
+    assert [row.topic for row in run(story)] == [TOPICS.dead_letters]

@@ -133,7 +133,7 @@ class LocalPipeline:
             topic=pa.array([m.topic for m in messages], pa.string()),
             partition=_ints([m.partition for m in messages]),
             offset=_ints([m.offset for m in messages]),
-            timestamp=_ints([m.at for m in messages]),
+            timestamp=ingest.log_times(_ints([m.at for m in messages])),
             key=pa.array([m.key for m in messages], pa.binary()),
             value=pa.array([m.value for m in messages], pa.binary()),
         )
