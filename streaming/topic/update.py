@@ -46,7 +46,7 @@ from levelwind.streaming.topic.replays import (
     applicable_records,
     newest_tombstones,
 )
-from levelwind.streaming.topic.state import TopicState
+from levelwind.streaming.topic.state import READER_TTL_MS, TopicState
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -207,6 +207,16 @@ class TopicUpdate:
         for plan in due:
             self._news_at.setdefault(numbers[plan.group], plan.at)
             self._announce_racks([numbers[plan.group]], plan.at)
+        # No sample comes of a topic that does not exist, or that the observer does not see. There
+        # each new reader takes the old ones away: the tombstone of a group names no topic.
+        if due[-1].at - self._state.at >= READER_TTL_MS:
+            self._expire_readers(due[-1].at)
+
+    def _expire_readers(self, at: int) -> None:
+        """Forget the groups that read the topic by plan alone, and whose last plan is too old."""
+        before = self.readers
+        self._state = sampling.without_expired_readers(self._state, at)
+        self._announce_changes(before, self._at_all_groups(at))
 
     def _count(self, rows: Mask, at: int | None = None) -> None:
         """Count some of the commits that wait.
@@ -252,9 +262,7 @@ class TopicUpdate:
         self._observed = True
         previous_at = self._state.at if self._state.exact_cut else UNKNOWN
         self._state = sampling.sampled(self._state, record, position, self._rule)
-        before = self.readers
-        self._state = sampling.without_expired_readers(self._state, record.at)
-        self._announce_changes(before, self._at_all_groups(record.at))
+        self._expire_readers(record.at)
         sampled, commits = self._state.commits.sampled, self._state.commits.with_sample()
         self._state = replace(self._state, commits=commits)
         self._publish_samples(sampled, previous_at)

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from levelwind.assignors.protocol.records import Tombstone
-from levelwind.streaming.topic.state import LagRule
+from levelwind.assignors.protocol.records import PlannedTopic, Tombstone
+from levelwind.streaming.topic.state import READER_TTL_MS, LagRule, TopicState
 from levelwind_testing.examples import examples
 from levelwind_testing.pipeline.local_pipeline import OFFSETS, TOPICS, LocalPipeline, Message
 from levelwind_testing.pipeline.offsets_reference_codec import (
@@ -361,6 +361,56 @@ def test_a_polled_commit_counts_for_a_topic_made_anew_until_its_tombstone(seen: 
         assert lag(out)["committed"] == [60]
         assert (lag(out)["id"], lag(out)["lag"]) == (name_of(OTHER), [10])
         assert compacted(out + run(gone, pipeline)) == {}
+
+
+DAY = 24 * 60 * 60
+PLANNED = PlannedTopic(id=name_of(ID), partitions=1)
+
+
+@pytest.mark.parametrize("known", ["nothing", "layout", "sample"])
+@pytest.mark.parametrize("batches", [[], range(0, 100, 7), range(100)])
+def test_readers_by_plan_are_forgotten_also_where_no_sample_comes(
+    known: str, batches: Iterable[int]
+) -> None:
+    """As of a topic that does not exist, or is excluded: each short-lived group stayed for ever."""
+    story = Story()
+    if known != "nothing":
+        story.layout(1, "t", [["a"]])
+    if known == "sample":
+        story.sample(1, "t", [5])
+    for day in range(40):
+        story.plan(day * DAY + 2, f"group of day {day}", 0, {"t": PLANNED})
+    pipeline = LocalPipeline()
+    out = run(story, pipeline, batches)
+    last_week = {f"group of day {day}" for day in range(33, 40)}
+    assert set(TopicState.unpack(pipeline.topics["t"]).planned_readers) == last_week
+    if known == "sample":
+        shown = {group for kind, group, *_ in compacted(out) if kind == "lag"}
+        assert shown <= last_week
+
+
+@settings(max_examples=examples(200), deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["g", "h", "i"]), st.integers(0, 20 * DAY)),
+        min_size=1,
+        max_size=12,
+    ),
+    CUTS,
+)
+def test_no_reader_by_plan_is_older_than_its_time_to_live_before_the_newest(
+    plans: list[tuple[str, int]], cuts: list[int]
+) -> None:
+    story = Story()
+    at = 0
+    for group, pause in plans:
+        at += pause
+        story.plan(at, group, 0, {"t": PLANNED})
+    pipeline = LocalPipeline()
+    run(story, pipeline, cuts)
+    known = TopicState.unpack(pipeline.topics["t"]).planned_readers
+    assert at * SECOND - min(known.values()) < READER_TTL_MS
+    assert plans[-1][0] in known
 
 
 # -- skew
