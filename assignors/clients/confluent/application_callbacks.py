@@ -9,6 +9,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+from levelwind.assignors.clients.flat_settings import flat_settings
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -38,16 +40,16 @@ class CallbackErrors:
         return call
 
     def guard_settings(self, config: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the settings with guarded callbacks.
+        """Return the settings, flat, with guarded callbacks.
 
         What cannot be called is left to librdkafka, which refuses it.
         """
-        guarded = dict(config)
+        guarded = flat_settings(config)
         for name in CALLBACK_SETTINGS:
-            if callable(callback := config.get(name)):
+            if callable(callback := guarded.get(name)):
                 guarded[name] = self.guard(callback)
         # The clients of the hand-over log by it as well: its error would end the member's thread.
-        if callable(write := getattr(config.get("logger"), "log", None)):
+        if callable(write := getattr(guarded.get("logger"), "log", None)):
             guarded["logger"] = SimpleNamespace(log=self.guard(write))
         return guarded
 

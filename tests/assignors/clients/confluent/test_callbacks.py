@@ -91,6 +91,20 @@ def test_no_callback_keeps_an_order_from_being_carried_out(make_brokerless, fail
     assert bool(errors) == bool(raised)
 
 
+@pytest.mark.parametrize("name", SETTINGS)
+def test_callbacks_in_a_default_topic_config_are_guarded_as_those_beside_it(
+    make_brokerless, failing, name
+):
+    consumer = make_brokerless({"default.topic.config": {name: failing}})
+    assert "default.topic.config" not in consumer._consumer.config
+    failing.broken = True
+    event = (None, []) if name == "on_commit" else (SimpleNamespace(throttle_time=0.0),)
+    consumer._consumer.config[name](*event)
+    assert failing.calls == 1
+    with pytest.raises(OSError, match="No space left"):
+        consumer.poll(0)
+
+
 def test_the_first_error_comes_before_any_record_and_costs_none(make_brokerless, failing):
     consumer = make_brokerless(journal=failing)
     failing.broken = True
