@@ -323,8 +323,9 @@ def on_heartbeat(state: ProxyState, error: int, now: float, context: ProxyContex
     answered = replace(state, answer_until=NEVER, lost_connections=0)
     if state.phase is ProxyPhase.STABLE:
         return answered, []
-    if not state.settled:
-        return join(answered, context)  # the connection was lost before the proxy had settled
+    # The connection was lost before the proxy had settled, or a plan came before it was back.
+    if not state.settled or is_news(answered):
+        return join(answered, context)
     return replace(answered, phase=ProxyPhase.STABLE, wake_at=now + context.settings.heartbeat), []
 
 

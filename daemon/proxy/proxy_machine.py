@@ -225,7 +225,8 @@ def _on_described_consumer_group(
             return state, [AskBrokers()]
         case kafka.NO_ERROR if described.members:
             return carrying.begin(state, described, now, context)
-        case kafka.NO_ERROR | kafka.GROUP_ID_NOT_FOUND:
+        # Brokers of which KIP-848 is switched off know the request, and no such group.
+        case kafka.NO_ERROR | kafka.GROUP_ID_NOT_FOUND | kafka.UNSUPPORTED_VERSION:
             return _await_members(state, now, context), []
         case _:
             return on_broker_error(state, described.error, now, context)

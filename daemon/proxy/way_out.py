@@ -151,7 +151,6 @@ def on_disconnected(state: ProxyState, reason: str, now: float, context: ProxyCo
         phase=ProxyPhase.CONNECTING,
         wake_at=now + pause,
         answer_until=NEVER,
-        rejoin_at=NEVER,
         lost_connections=lost + 1,
     )
     fields = {"group": state.group, "error": reason, "retry_in": pause}

@@ -508,11 +508,14 @@ def test_a_group_that_turns_into_one_of_kip_848_is_left(play):
     assert play.state.standing is Standing.WAITS_FOR_MEMBERS
 
 
-@pytest.mark.parametrize("state", ["Dead", "Empty"])
-def test_a_group_without_members_is_looked_at_again(play, state):
+@pytest.mark.parametrize(
+    ("state", "error"),
+    [("Dead", kafka.GROUP_ID_NOT_FOUND), ("Dead", kafka.UNSUPPORTED_VERSION), ("Empty", None)],
+)
+def test_a_group_without_members_is_looked_at_again(play, state, error):
     play.describe(state, "", "")
-    if state == "Dead":
-        play.answer(DescribedConsumerGroup(kafka.GROUP_ID_NOT_FOUND))
+    if error is not None:
+        play.answer(DescribedConsumerGroup(error))
     assert play.state.standing is Standing.WAITS_FOR_MEMBERS
     assert play.of("proxy.left") == []
     play.wake()
@@ -573,7 +576,8 @@ def test_a_topic_that_was_recreated_asks_for_a_rebalance_with_the_next_heartbeat
     assert isinstance(play.last, kafka.JoinRequest)
 
 
-def test_a_cooperative_group_gets_what_moves_in_a_second_round(play):
+@pytest.mark.parametrize("lost", [False, True], ids=["connected", "connection lost"])
+def test_a_cooperative_group_gets_what_moves_in_a_second_round(play, lost):
     protocol = "cooperative-sticky"
     play.describe(protocol=protocol)
     had = {"a": (3, 4, 5), "b": (0, 1, 2)}
@@ -588,6 +592,11 @@ def test_a_cooperative_group_gets_what_moves_in_a_second_round(play):
     play.join(protocol=protocol, joiners=joiners(had, 2))
     assert play.of("proxy.assigned")[-1]["withheld"] == 6
     play.answer(kafka.SyncResponse(0, b""))
+    if lost:
+        play.give(Disconnected("reset"))
+        play.wake()
+        play.give(Connected(VERSIONS))
+        play.answer(kafka.HeartbeatResponse(0))
     # Members that gave something up ask for the second round; if none does, the proxy asks.
     play.wake()
     assert isinstance(play.last, kafka.JoinRequest)
@@ -629,6 +638,25 @@ def test_a_lost_connection_is_opened_again_and_the_membership_outlives_it(play):
     play.answer(kafka.HeartbeatResponse(0))
     assert play.state.phase is ProxyPhase.STABLE
     assert play.state.leads
+
+
+@pytest.mark.parametrize("breaks", [0, 1, 3])
+@pytest.mark.parametrize("when", ["connecting", "resuming"])
+def test_a_plan_that_comes_while_the_connection_is_opened_again_is_dictated(play, when, breaks):
+    play.lead()
+    news = PlanArrived(plan(2, a=[5], b=[0, 1, 2, 3, 4]))
+    for number in range(breaks + 1):
+        play.give(Disconnected("reset"))
+        if when == "connecting" and number == 0:
+            play.give(news)
+        play.wake()
+        play.give(Connected(VERSIONS))
+    if when == "resuming":
+        play.give(news)
+    play.answer(kafka.HeartbeatResponse(0))
+    play.join(generation=4)
+    play.answer(kafka.SyncResponse(0, b""))
+    assert (play.state.phase, play.state.epoch) == (ProxyPhase.STABLE, play.state.plan.epoch)
 
 
 def test_a_connection_that_is_lost_while_the_group_joins_leads_to_another_join(play):
