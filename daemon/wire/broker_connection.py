@@ -42,6 +42,12 @@ DEFAULT_PORT = 9092
 OPEN_SECONDS = 10.0
 """Longest time for a connection to be opened, with TLS and SASL, unless a caller says another."""
 
+NEXT_ADDRESS_SECONDS = 0.25
+"""Time after which the next address of a host is tried beside the one before (RFC 8305)."""
+
+LAST_CORRELATION = 2**31 - 1
+"""Number of a request after which the numbers of a connection begin anew."""
+
 KEEPALIVE_PROBES = 3
 """Unanswered questions of the system whether the host is still there, after which it is not."""
 
@@ -127,11 +133,12 @@ class BrokerConnection(asyncio.Protocol):
         if self._transport is None:
             asyncio.get_running_loop().call_soon(lost, "the connection has ended")
             return
-        self._correlation += 1
+        self._correlation = (self._correlation + 1) & LAST_CORRELATION
+        encoded = encode_request(request, self._correlation, self._client_id)
         self._asked.append(Asked(self._correlation, request, answered, lost))
         if not self._sending:
             asyncio.get_running_loop().call_soon(self._flush)
-        self._sending += encode_request(request, self._correlation, self._client_id)
+        self._sending += encoded
 
     async def ask(self, request: Request) -> Any:
         """Send a request and wait for its response.
@@ -209,8 +216,13 @@ async def open_connection(
     connection: BrokerConnection | None = None
     try:
         async with asyncio.timeout(within):
+            # One name may stand for several addresses, of which the first may not answer.
             transport, connection = await asyncio.get_running_loop().create_connection(
-                lambda: BrokerConnection(client_id), host, port, ssl=security.tls
+                lambda: BrokerConnection(client_id),
+                host,
+                port,
+                ssl=security.tls,
+                happy_eyeballs_delay=NEXT_ADDRESS_SECONDS,
             )
             _watch_host(transport.get_extra_info("socket"), within)
             connection.versions = dict((await connection.ask(ApiVersionsRequest())).versions)

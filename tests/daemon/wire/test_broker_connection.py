@@ -2,11 +2,16 @@
 
 import asyncio
 import socket
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 
 import pytest
 
-from levelwind.daemon.wire.broker_connection import ConnectionFailedError, addresses
+from levelwind.daemon.wire.broker_connection import (
+    LAST_CORRELATION,
+    ConnectionFailedError,
+    addresses,
+    open_connection,
+)
 from levelwind.daemon.wire.client_security import ClientSecurity, client_security
 from levelwind.daemon.wire.group_requests import ApiVersionsRequest
 from levelwind.daemon.wire.shared_connections import SharedConnections
@@ -46,6 +51,54 @@ def test_a_silent_broker_holds_up_neither_the_search_for_the_coordinator_nor_for
         coordinator, others = found(silent.getsockname(), *brokers)  # long before its time is over
     assert coordinator in brokers
     assert {*others.values()} == {*brokers}
+
+
+@pytest.fixture
+def hole():
+    """The address of a socket that answers no connection, since its queue is full."""
+    with ExitStack() as opened, socket.socket() as hole:
+        hole.bind(("127.0.0.2", 0))
+        hole.listen(0)
+        for _ in range(4):
+            waiting = opened.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex(hole.getsockname())
+        yield hole.getsockname()
+
+
+def test_an_address_that_does_not_answer_gives_way_to_the_next_one_of_its_host(client_config, hole):
+    host, port = addresses(client_config["bootstrap.servers"])[0]
+
+    async def versions():
+        loop = asyncio.get_running_loop()
+        resolve = loop.getaddrinfo
+
+        async def resolved(_name, _port, **options):
+            real = await resolve(host, port, **options)
+            return [(*real[0][:4], hole), *real]
+
+        loop.getaddrinfo = resolved
+        # The system itself gives an address up only after two minutes.
+        connection = await open_connection("several", port, ClientSecurity(), CLIENT_ID, 60.0)
+        connection.close()
+        return connection.versions
+
+    assert ApiVersionsRequest.KEY in asyncio.run(versions())
+
+
+def test_the_numbers_of_requests_begin_anew_after_the_last_one(client_config):
+    (address, *_) = addresses(client_config["bootstrap.servers"])
+
+    async def answers():
+        connection = await open_connection(*address, ClientSecurity(), CLIENT_ID)
+        connection._correlation = LAST_CORRELATION - 1
+        try:
+            return [await connection.ask(ApiVersionsRequest()) for _ in range(3)]
+        finally:
+            connection.close()
+
+    first, *others = asyncio.run(answers())
+    assert [*others] == [first, first]
 
 
 def test_a_broker_that_owes_an_answer_is_asked_last(client_config):

@@ -25,6 +25,21 @@ def test_tls_verifies_the_broker_and_its_name_unless_it_is_told_not_to():
     assert client_security(lax).tls.verify_mode == ssl.CERT_NONE
 
 
+def test_certificates_are_checked_as_strictly_as_librdkafka_does(monkeypatch):
+    made = ssl.create_default_context
+
+    def strict(**options):
+        """As Python makes them from 3.13 on."""
+        context = made(**options)
+        context.verify_flags |= ssl.VERIFY_X509_STRICT
+        return context
+
+    monkeypatch.setattr(ssl, "create_default_context", strict)
+    context = client_security({"security.protocol": "ssl"}).tls
+    assert not context.verify_flags & ssl.VERIFY_X509_STRICT
+    assert context.verify_mode is ssl.CERT_REQUIRED
+
+
 def test_sasl_needs_a_known_mechanism_a_name_and_a_password_and_shows_no_secret():
     security = client_security({"security.protocol": "sasl_ssl", **SASL})
     assert security.tls is not None
