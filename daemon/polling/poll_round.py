@@ -20,6 +20,7 @@ from levelwind.daemon.wire.group_requests import (
     GROUP_AUTHORIZATION_FAILED,
     GROUP_ID_NOT_FOUND,
     NO_ERROR,
+    FindCoordinatorRequest,
 )
 from levelwind.daemon.wire.poll_requests import FetchOffsetsRequest, ListGroupsRequest
 
@@ -87,9 +88,21 @@ class PollRound:
         if not self._outcome.unanswered:
             names = [group.name for groups in listed for group in groups]
             for name in self._schedule.ended(self._mirror.groups, names):
-                self._mirror.end(name)
+                if await self._has_coordinator(name, next(iter(brokers.values()))):
+                    self._mirror.end(name)
         self._outcome.groups = sum(map(len, listed))
         return self._outcome
+
+    async def _has_coordinator(self, group: str, broker: Address) -> bool:
+        """Whether there is a broker that would list a group.
+
+        While its partition of the offsets topic has no leader, none does, and none says so.
+        """
+        try:
+            found = await self._coordinators.ask(broker, FindCoordinatorRequest(group))
+        except ConnectionFailedError:
+            return False
+        return found.error not in ELSEWHERE
 
     async def _ask_broker(self, address: Address) -> Sequence[ListedGroup]:
         """Ask one broker about the groups that it coordinates, and return those."""
