@@ -166,7 +166,8 @@ class Grant:
     """Fetch the committed offsets, now, and start the partitions there.
 
     The shell asks the lease before it starts them. It tries for `Timers.start_timeout`, and gives
-    up earlier when the grant is superseded (`MemberMachine.grant_superseded`).
+    up earlier when the grant is superseded (`MemberMachine.grant_superseded`). What cannot be
+    started keeps the others from nothing: `GrantFailed` names it alone.
     """
 
     partitions: PartitionSet

@@ -138,10 +138,11 @@ class MemberMachine(Struct, frozen=True, kw_only=True):
 
     @property
     def grant_superseded(self) -> bool:
-        """Whether a newer record takes back partitions that are just being started."""
-        return (
-            isinstance(self.work, Granting)
-            and self.waiting is not None
+        """Whether a newer record takes back partitions that are being started, or all are left."""
+        if not isinstance(self.work, Granting):
+            return False
+        return self.leaving or (
+            self.waiting is not None
             and not self.work.partitions <= ranges.pairs(self.waiting.assigned)
         )
 

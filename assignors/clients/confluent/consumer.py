@@ -93,8 +93,8 @@ class ManagedConsumer(PartitionCalls):
             above 0. It may be set anew at any time.
         priority: Rank of this member for strategies that prefer members (`failover`): a higher
             number is preferred. It may be set anew at any time.
-        on_assign: Called with (consumer, partitions) after partitions were added. Each partition
-            carries the offset at which reading starts.
+        on_assign: Called with (consumer, partitions) after partitions were added, once for each
+            part of a grant that begins. Each partition carries the offset at which reading starts.
         on_revoke: Called with (consumer, partitions) before their offsets are committed and the
             partitions are removed.
         on_lost: Called with (consumer, partitions) when partitions may already have another

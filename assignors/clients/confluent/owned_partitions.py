@@ -10,16 +10,14 @@ from uuid import uuid4
 from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException, TopicPartition
 
 from levelwind.assignors.boot_clock import boot_seconds
-from levelwind.assignors.clients.confluent.committing.commit_errors import raise_error_of
 from levelwind.assignors.clients.confluent.committing.granted_offsets import NotOwnedError
 from levelwind.assignors.clients.confluent.committing.next_offsets import without_offsets
 from levelwind.assignors.clients.confluent.event_log import log_event
 from levelwind.assignors.clients.confluent.fetched_records import FetchedRecords
 from levelwind.assignors.clients.confluent.grant_starts import (
-    FETCH_TIMEOUT_SECONDS,
-    begin_new,
+    GrantStarts,
+    ask_starts,
     look_up,
-    pin_latest,
 )
 from levelwind.assignors.clients.confluent.ownership_evidence import (
     FencingToken,
@@ -30,7 +28,7 @@ from levelwind.assignors.handover import member_events as ev
 from levelwind.assignors.handover.member_state import Phase
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from levelwind.assignors.clients.confluent.committing.offsets import (
         CommitOutcome,
@@ -41,7 +39,7 @@ if TYPE_CHECKING:
     from levelwind.assignors.protocol.partition_ranges import TopicPartition as Pair
 
 RETRY_SECONDS = 0.5
-"""Time between two attempts to fetch committed offsets."""
+"""Shortest time between two attempts to fetch committed offsets."""
 SERVE_SECONDS = 0.02
 
 
@@ -200,68 +198,84 @@ class OwnedPartitions:
         """Start partitions at the group's committed offsets; return False to try again later."""
         now = boot_seconds()
         if self._tries is None or self._tries.order is not order:
-            self._tries = _Tries(order, since=now, next_at=now)
+            self._tries = _Tries(order, since=now, next_at=now, rest=tuple(sorted(partitions)))
         if now < self._tries.next_at:
-            return False
-        starts = self._start_reading(partitions, new)
-        if starts is None:
-            return self._give_up_grant(self._tries, partitions)
-        self._follower.orders.popleft()
-        for pair in partitions:
+            return self._give_up_grant(self._tries)
+        started = self._start_reading(self._tries, new)
+        found = {(each.topic, each.partition) for each in started}
+        rest = self._tries.rest
+        if not rest:
+            self._follower.orders.popleft()
+        for pair in sorted(found):
             self._last_grant += 1
             self._grants[pair] = self._last_grant
             self._tokens[pair] = FencingToken(self._follower.profile.group, *pair, order.epochs)
-        self._log(logging.INFO, "member.granted", partitions=len(starts), owned=len(self._grants))
         try:
-            self._call("assign", starts)
+            if started:
+                owned = len(self._grants)
+                self._log(logging.INFO, "member.granted", partitions=len(started), owned=owned)
+                self._call("assign", started)
         finally:
-            self._follower.post(ev.GrantFinished())
-        return True
+            if not rest:
+                self._follower.post(ev.GrantFinished())
+        return not rest or self._give_up_grant(self._tries)
 
-    def _give_up_grant(self, tries: _Tries, partitions: frozenset[Pair]) -> bool:
-        """Report a grant that fails for too long, or that a newer record takes back."""
+    def _give_up_grant(self, tries: _Tries) -> bool:
+        """Report the rest of a grant that fails for too long, or that a newer record takes back."""
         now, superseded = boot_seconds(), self._follower.grant_superseded
         if self._follower.lost.is_set():
             return False
         if not superseded and now - tries.since < self._start_timeout:
-            self._tries = tries._replace(next_at=now + RETRY_SECONDS)
             return False
         self._follower.orders.popleft()
         self._log(
             logging.WARNING,
             "member.grant_failed",
-            partitions=len(partitions),
+            partitions=len(tries.rest),
+            topics=_topics_of(tries.rest),
             superseded=superseded,
             seconds=round(now - tries.since, 3),
         )
-        self._follower.post(ev.GrantFailed(partitions))
+        self._follower.post(ev.GrantFailed(frozenset(tries.rest)))
         return True
 
-    def _start_reading(self, partitions: frozenset[Pair], new: frozenset[Pair]) -> list[Any] | None:
-        """Fetch the committed offsets and read from there; None where that failed."""
+    def _start_reading(self, tries: _Tries, new: frozenset[Pair]) -> list[Any]:
+        """Read those partitions of a grant whose first offsets the brokers know; return them."""
+        asked_at, rest = boot_seconds(), tries.rest
+        started: list[Any] = []
         try:
-            look_up(self._consumer, {topic for topic, _ in partitions} - self._read_topics)
-            starts: list[Any] = self._consumer.committed(
-                without_offsets(partitions), timeout=FETCH_TIMEOUT_SECONDS
-            )
-            raise_error_of(starts)
-            begin_new(starts, new)
-            pinned = pin_latest(self._consumer, starts) if self._pins_latest else {}
+            look_up(self._consumer, {topic for topic, _ in rest} - self._read_topics)
+            starts = ask_starts(self._consumer, rest, new=new, pins_latest=self._pins_latest)
+            self._note_refused(starts.refused)
+            known = [pair for pair in rest if pair not in starts.refused]
+            rest = (*starts.refused, *known)
             # The answers may have taken longer than the lease: nothing starts without one.
-            if not self._follower.may_deliver:
-                return None
-            self._journal.gained(partitions)
-            try:
-                self._consumer.incremental_assign(starts)
-            except KafkaException:
-                self._journal.released(partitions)
-                raise
+            if known and self._follower.may_deliver:
+                self._assign(starts)
+                started, rest = starts.known, tuple(starts.refused)
         except KafkaException as error:
-            topics = ", ".join(sorted({topic for topic, _ in partitions}))
-            self._follower.obstacles.grant_retried(error.args[0], topics)
-            return None
-        self._commits.start(starts, pinned)
-        return starts
+            self._note_refused(dict.fromkeys(rest, error.args[0]))
+        now = boot_seconds()
+        # What is read already has at least half of the time, however long the others are asked for.
+        asking = now - asked_at if started or self.any_owned else 0.0
+        self._tries = tries._replace(rest=rest, next_at=now + max(RETRY_SECONDS, asking))
+        return started
+
+    def _assign(self, starts: GrantStarts) -> None:
+        pairs = {(each.topic, each.partition) for each in starts.known}
+        self._journal.gained(pairs)
+        try:
+            self._consumer.incremental_assign(starts.known)
+        except KafkaException:
+            self._journal.released(pairs)
+            raise
+        self._commits.start(starts.known, starts.pinned)
+
+    def _note_refused(self, refused: Mapping[Pair, KafkaError]) -> None:
+        errors = {error.code(): error for error in refused.values()}
+        for code, error in errors.items():
+            pairs = [pair for pair, each in refused.items() if each.code() == code]
+            self._follower.obstacles.grant_retried(error, _topics_of(pairs))
 
     def _revoke(self, partitions: frozenset[Pair]) -> None:
         # An order is answered whatever happens: the member does nothing else until then.
@@ -349,3 +363,9 @@ class _Tries(NamedTuple):
     order: Order
     since: float
     next_at: float
+    rest: tuple[Pair, ...]
+    """Partitions that are not read yet, in the order in which they are asked for."""
+
+
+def _topics_of(pairs: Iterable[Pair]) -> str:
+    return ", ".join(sorted({topic for topic, _ in pairs}))

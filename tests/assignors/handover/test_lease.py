@@ -230,6 +230,17 @@ def test_a_grant_that_is_taken_back_meanwhile_fails_without_a_report():
     assert grant == ev.Grant(frozenset({P0}))
 
 
+def test_a_member_that_leaves_starts_nothing_more():
+    owner = Owner()
+    owner.renew()
+    owner.assign(5, 0, 1)
+    assert owner(ev.LeaveRequested()) == []
+    assert owner.member.grant_superseded
+    announced, revoke = owner(ev.GrantFailed(frozenset({P1})))
+    assert announced.record.nack is None
+    assert revoke == ev.Revoke(frozenset({P0}))
+
+
 def test_a_refused_member_keeps_the_reason_until_the_planner_serves_it():
     owner = Owner()
     owner.renew()

@@ -109,7 +109,9 @@ class Obstacles:
         """Log that committed offsets of some topics could not be read, by a `KafkaError`."""
         right = missing_right(error, topic=topics, group=self._group)
         if right is None:
-            self._failures.log(logging.WARNING, "member.grant_retried", error=error.str())
+            self._failures.log(
+                logging.WARNING, "member.grant_retried", topics=topics, error=error.str()
+            )
         else:
             self.lacks(right)
 
