@@ -1,9 +1,13 @@
 """Deletion of a topic, and its creation again under its name: the commits that outlive it.
 
-Polled commits stay until their tombstones. Who asks for commits now and then sees nothing new where
-a group has committed to the new topic the offset that it had committed to the former one, and
-writes no record that could bring the commit back; where the commit is gone, a tombstone follows
-within the interval of polling.
+The observer says of a topic that is deleted, and of one that it does not see any more, the same. So
+the commits stay until their tombstones, which the coordinator writes when a topic is deleted. Where
+the same topic comes back, nothing is lost: a group that has stopped, or reads a partition without
+new records, commits nothing that could bring its commit back.
+
+Polled commits stay where another topic has the name, too. Who asks for commits now and then sees
+nothing new where a group has committed to the new topic the offset that it had committed to the
+former one; where the commit is gone, a tombstone follows within the interval of polling.
 
 Pure functions of the topic's state.
 """
@@ -16,7 +20,10 @@ import numpy as np
 from msgspec.structs import replace
 
 from levelwind.streaming.rules.event_time import UNKNOWN
-from levelwind.streaming.topic.state import TopicState
+from levelwind.streaming.topic.commit_columns import UncountedCommits
+from levelwind.streaming.topic.commit_table import CommitTable
+from levelwind.streaming.topic.sampling import counted
+from levelwind.streaming.topic.state import READER_TTL_MS, TopicState
 
 if TYPE_CHECKING:
     from levelwind.streaming.rules.event_time import Mask
@@ -49,23 +56,61 @@ def recreated(state: TopicState, topic_id: str, at: int, *, polled: bool) -> Top
     )
 
 
-def deleted(state: TopicState, at: int, *, polled: bool) -> TopicState:
-    """The state after a topic's deletion at a time; `polled`: whether the commits are.
+def deleted(state: TopicState, at: int) -> TopicState:
+    """The state after the observer ceased to see a topic at a time; see `TopicState.gone`.
 
-    Commits and plans that came later stay, even commits with the id of the deleted topic: the
-    observer may only have lost sight of it for a while.
+    Its commits stay, and its id, by which it is known if it comes back. What was sampled, and the
+    plans that were made before, are forgotten.
     """
-    uncounted, commits = state.uncounted_commits, state.commits
+    planned = {group: since for group, since in state.planned_readers.items() if since > at}
+    if not state.id:
+        return replace(state, planned_readers=planned)
     return replace(
         TopicState.empty(),
-        commits=commits.take(_of_other_topics(state, commits) | (commits.at > at) | polled),
-        uncounted_commits=uncounted.take(
-            _of_other_topics(state, uncounted) | (uncounted.at > at) | polled
-        ),
-        planned_readers={
-            group: since for group, since in state.planned_readers.items() if since > at
-        },
+        id=state.id,
+        at=max(state.at, at),
+        # Without a sample nothing but their times tells old commits from young ones.
+        exact_cut=state.exact_cut and state.at != UNKNOWN,
+        commits=state.commits,
+        uncounted_commits=state.uncounted_commits,
+        planned_readers=planned,
         last_tombstones=state.last_tombstones,
+    )
+
+
+def returned(state: TopicState) -> TopicState:
+    """The state of a topic that was gone, and that the observer sees again under its id."""
+    return replace(state, at=UNKNOWN, exact_cut=True)
+
+
+def without_ended_commits(state: TopicState, newest: int) -> TopicState:
+    """The state of a topic that is gone without its own commits, if they have ended.
+
+    They end with their tombstones. Some may never come: compaction removes them while no pipeline
+    reads. So the topic is taken for deleted once it has been gone for `READER_TTL_MS`, for which
+    brokers keep the offsets of an empty group. Commits that came later stay: there a group commits
+    to a topic that exists, and that the observer does not see.
+
+    Args:
+        state: the state.
+        newest: the time of the newest commit or plan of the topic that was read.
+    """
+    if newest - state.at < READER_TTL_MS:
+        ended = not counted(state).commits.code.size
+        if not ended:
+            return state
+        none = CommitTable.empty(), UncountedCommits.empty()
+        return replace(state, commits=none[0], uncounted_commits=none[1])
+    uncounted, commits = state.uncounted_commits, state.commits
+    return replace(
+        state,
+        id="",
+        at=UNKNOWN,
+        exact_cut=True,
+        commits=commits.take(_of_other_topics(state, commits) | (commits.at > state.at)),
+        uncounted_commits=uncounted.take(
+            _of_other_topics(state, uncounted) | (uncounted.at > state.at)
+        ),
     )
 
 

@@ -119,10 +119,10 @@ class TopicState(Struct, frozen=True, kw_only=True):
     """
 
     id: str = ""
-    """The topic id of the newest layout or sample; empty: the observer has not published the topic,
-    or it is deleted."""
+    """The topic id of the newest layout or sample, also where the topic is `gone`; empty: the
+    observer has not published it."""
     at: int = UNKNOWN
-    """The time of the last sample."""
+    """The time of the last sample; of a topic that is `gone`, the time since which it is."""
     begin: Int64
     """The log start offset at the last sample that could read it."""
     stable: Int64
@@ -179,10 +179,15 @@ class TopicState(Struct, frozen=True, kw_only=True):
         )
 
     @property
+    def gone(self) -> bool:
+        """Whether the observer does not see the topic any more: it is deleted, or out of sight."""
+        return bool(self.id) and self.layout_position is None and self.sample_position is None
+
+    @property
     def blank(self) -> bool:
         """Whether the state holds nothing to keep."""
         return not (
-            self.id
+            (self.id and not self.gone)
             or self.commits.code.size
             or self.uncounted_commits.code.size
             or self.planned_readers

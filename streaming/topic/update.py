@@ -164,10 +164,9 @@ class TopicUpdate:
                 self._apply_sample(record, position)
             else:  # a tombstone
                 self._apply_plans(raw.timestamp)
-                self._detach_all(raw.timestamp)
-                self._state = recreation.deleted(
-                    self._state, raw.timestamp, polled=self._rule.polled
-                )
+                if not self._state.gone:
+                    self._detach_all(raw.timestamp)
+                self._state = recreation.deleted(self._state, raw.timestamp)
 
     def finish(self) -> tuple[TopicState | None, list[Row], TopicRequests]:
         """The state after the batch, None if it holds nothing to keep, and the rows for groups.
@@ -178,6 +177,9 @@ class TopicUpdate:
         if not self._state.exact_cut or sampling.too_many_uncounted(self._state):
             self._count(np.ones(self._state.uncounted_commits.code.size, np.bool_))
         self._publish_lag()
+        if self._state.gone:
+            newest = max(self._news_at.values(), default=UNKNOWN)
+            self._state = recreation.without_ended_commits(self._state, newest)
         state = self._state.compact()
         requests = TopicRequests(samples=tuple(self._samples), published=self._published)
         return (None if state.blank else state), self._rows, requests
@@ -268,10 +270,15 @@ class TopicUpdate:
         self._publish_samples(sampled, previous_at)
 
     def _apply_topic_id(self, topic_id: str, at: int) -> None:
-        """Forget the former topic of this name if a record has another topic id."""
+        """Forget the former topic of this name if a record has another topic id.
+
+        A topic that comes back under its own id goes on with its commits.
+        """
         if topic_id == self._state.id:
+            if self._state.gone:
+                self._state = recreation.returned(self._state)
             return
-        if self._state.id:
+        if self._state.id and not self._state.gone:
             self._detach_all(at)
         self._state = recreation.recreated(self._state, topic_id, at, polled=self._rule.polled)
 
@@ -329,7 +336,7 @@ class TopicUpdate:
         readers = self.readers if shown is self._state else Readers.of(shown)
         names = readers.names
         numbers = list(names) if self._observed else sorted(names.keys() & self._news_at.keys())
-        if numbers and shown.at != UNKNOWN:
+        if numbers and shown.at != UNKNOWN and not shown.gone:
             lag = LagRequest(topic=self._topic, state=shown, numbers=numbers)
             if self._samples and lag.equals(self._samples[-1].lag):
                 lag = self._samples[-1].lag

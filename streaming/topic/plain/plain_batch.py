@@ -99,7 +99,8 @@ def _ordinary(state: TopicState) -> bool:
     """Whether nothing waits in a state but commits, all of which are of the topic."""
     ids = state.commits.topic_ids
     of_topic = not ids or ids == (state.id,)
-    return bool(state.id) and of_topic and state.exact_cut and not state.deferred_records
+    seen = bool(state.id) and not state.gone
+    return seen and of_topic and state.exact_cut and not state.deferred_records
 
 
 def _samples(

@@ -282,18 +282,118 @@ def test_a_group_without_a_name_is_skipped_beside_names_that_are_no_utf8(
     assert len(rejected) == len(unreadable)
 
 
-def test_a_deleted_topic_takes_state_and_lag_of_all_its_groups_away() -> None:
+@pytest.mark.parametrize("first", ["the observer", "the coordinator"])
+def test_a_deleted_topic_takes_state_and_lag_of_all_its_groups_away(first: str) -> None:
+    """The lag ends with what the observer says, the state with the coordinator's tombstones."""
     story = Story()
     story.commits(1, "g", "t", {0: 60})
     story.commits(1, "h", "t", {0: 60})
     story.sample(2, "t", [100])
-    pipeline = LocalPipeline()
-    first = run(story, pipeline)
-    assert len(compacted(first)) == 2
     end = Story()
-    end.gone(3, "t")
-    assert compacted(first + run(end, pipeline)) == {}
-    assert (pipeline.topics, pipeline.groups) == ({}, {})
+    if first == "the observer":
+        end.gone(3, "t")
+        pipeline = LocalPipeline()
+        assert compacted(run(story, pipeline) + run(end, pipeline)) == {}
+    for group in ("g", "h"):
+        end.forget(group, "t", 0, 3 * SECOND)
+    if first == "the coordinator":
+        end.gone(3, "t")
+    for batches in ([], [2], range(9)):
+        pipeline = LocalPipeline()
+        whole = run(story, pipeline)
+        assert len(compacted(whole)) == 2
+        assert compacted(whole + run(end, pipeline, batches)) == {}
+        assert (pipeline.topics, pipeline.groups) == ({}, {})
+
+
+def of_steps(
+    steps: Iterable[tuple[str, str, int]], topic_id: bytes | None, *, exact: bool, sighted: bool
+) -> Story:
+    """A story of a topic that is gone for a while; `sighted`: its observer sees it all the time.
+
+    There is no sample while it is gone.
+    """
+    story, gone = Story(), False
+    story.layout(1, "t", [["a"]] * 2)
+    for second, (kind, group, partition) in enumerate([*steps, ("back", "", 0)], 2):
+        cut = (story.written.get(OFFSETS, 0),) if exact else None
+        match kind:
+            case "commit":
+                story.commits(second, group, "t", {partition: second}, topic_id)
+            case "forget":
+                story.forget(group, "t", partition, second * SECOND)
+            case "sample" if not gone:
+                story.sample(second, "t", [100, 200], commits=cut)
+            case "gone":
+                gone = True
+            case "back":
+                gone = False
+        if kind in {"gone", "back"} and not sighted:
+            story.gone(second, "t") if gone else story.layout(second, "t", [["a"]] * 2)
+    story.sample(60, "t", [300, 400], commits=(story.written.get(OFFSETS, 0),))
+    return story
+
+
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["commit"] * 5 + ["sample"] * 2 + ["forget", "gone", "back"]),
+        st.sampled_from(["g", "h"]),
+        st.integers(0, 1),
+    ),
+    max_size=25,
+)
+
+
+@settings(max_examples=examples(200), deadline=None)
+@given(
+    STEPS,
+    st.sampled_from([ID, None]),
+    st.booleans(),
+    CUTS,
+    st.sampled_from([LagRule(), LagRule(commits_topic=TOPICS.commits)]),
+)
+def test_a_topic_that_comes_back_has_the_lag_of_one_that_was_always_seen(
+    steps: list[tuple[str, str, int]],
+    topic_id: bytes | None,
+    exact: bool,
+    cuts: list[int],
+    rule: LagRule,
+) -> None:
+    """A group that has stopped would never bring its commits back."""
+    names = ("id", "committed", "committed_at", "lag")
+    seen, interrupted = (
+        {
+            key: {name: record[name] for name in names}
+            for key, record in compacted(
+                run(
+                    of_steps(steps, topic_id, exact=exact, sighted=sighted),
+                    LocalPipeline(lag=rule),
+                    cuts,
+                )
+            ).items()
+        }
+        for sighted in (True, False)
+    )
+    assert interrupted == seen
+
+
+@pytest.mark.parametrize("rule", [LagRule(), LagRule(commits_topic=TOPICS.commits)])
+def test_commits_to_a_deleted_topic_end_in_time_also_without_tombstones(rule: LagRule) -> None:
+    """Compaction removes them if no pipeline reads for a day."""
+    story = Story()
+    story.commits(1, "g", "t", {0: 60})
+    story.commits(1, "h", "t", {0: 60}, topic_id=None)
+    story.sample(2, "t", [100])
+    story.gone(3, "t")
+    story.commits(4, "i", "t", {0: 5})
+    pipeline = LocalPipeline(lag=rule)
+    run(story, pipeline)
+    assert len(TopicState.unpack(pipeline.topics["t"]).commits.groups) == 3
+    later = Story()
+    later.commits(READER_TTL_MS / SECOND + 4, "j", "t", {0: 6})
+    run(later, pipeline)
+    state = TopicState.unpack(pipeline.topics["t"])
+    assert set(state.commits.groups) == {"i", "j"}, "which commit to what the observer cannot see"
 
 
 def test_lag_that_only_commits_after_the_last_sample_made_ends_with_the_topic() -> None:
@@ -333,6 +433,24 @@ def test_a_commit_to_the_former_topic_does_not_count_for_the_new_one() -> None:
     story.commits(2, "g", "t", {0: 60}, topic_id=ID)
     story.sample(3, "t", [10], topic_id=OTHER)
     assert lag(run(story)) is None
+
+
+@pytest.mark.parametrize("topic_id", [ID, None])
+@pytest.mark.parametrize("exact", [False, True])
+def test_commits_to_a_topic_that_was_seen_to_go_do_not_count_for_the_next_of_its_name(
+    topic_id: bytes | None, exact: bool
+) -> None:
+    story = Story()
+    story.commits(1, "g", "t", {0: 60}, topic_id=topic_id)
+    story.sample(2, "t", [100], commits=(1,) if exact else None)
+    story.gone(3, "t")
+    story.commits(4, "h", "t", {0: 5}, topic_id=topic_id and OTHER)
+    story.layout(5, "t", [["a"]], topic_id=OTHER)
+    story.sample(6, "t", [70], topic_id=OTHER, commits=(2,) if exact else None)
+    for batches in ([], [4], range(9)):
+        out = run(story, batches=batches)
+        assert lag(out) is None
+        assert (lag(out, "h")["id"], lag(out, "h")["lag"]) == (name_of(OTHER), [65])
 
 
 def test_a_commit_without_an_id_counts_for_the_topic_of_its_time() -> None:
