@@ -121,7 +121,7 @@ def probe_cluster(
     except KafkaException as exception:
         raise UnansweredError(clients.kafka_error(exception).str()) from exception
     topics: dict[str, ObservedTopic] = {}
-    removed = {name for name in previous.topics if name not in selection}
+    missing: set[str] = set()
     unreadable: dict[str, str] = {}
     for name, answer in described.items():
         try:
@@ -129,7 +129,7 @@ def probe_cluster(
         except KafkaException as exception:
             error = clients.kafka_error(exception)
             if error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-                removed.add(name)
+                missing.add(name)
             elif error.code() in clients.AUTHORIZATION_ERRORS:
                 unreadable[name] = error.str()
             else:
@@ -159,7 +159,8 @@ def probe_cluster(
         brokers=brokers,
         topics=topics,
         follower_fetching=_follower_fetching(client, asked_brokers, timeout),
-        removed=frozenset(removed),
+        removed=frozenset([name for name in previous.topics if name not in selection]),
+        missing=frozenset(missing),
         unreadable=unreadable,
         commit_partitions=len(listed[commits_topic].partitions) if commits_topic in listed else 0,
     )

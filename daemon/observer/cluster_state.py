@@ -3,9 +3,9 @@
 The state is what has been published, so that a restart reads it back and publishes nothing twice.
 Guarantees: an offline broker vanishes from the cluster's answers, yet its replicas stay where they
 were, so the broker keeps its last known rack for good (forgetting an offline broker would change
-racks, and changed racks move partitions). A topic counts as deleted only when the cluster reports
-that very topic as unknown; a topic missing from a response is not deleted, since revoked
-permissions hide it as well.
+racks, and changed racks move partitions). A topic counts as deleted only when brokers report that
+very topic as unknown in two probes in a row; a topic missing from a response is not deleted, since
+revoked permissions hide it as well.
 """
 
 from __future__ import annotations
@@ -55,8 +55,11 @@ class ClusterSnapshot(Struct, frozen=True, kw_only=True):
     """Whether each broker serves consumers of its rack from replicas that it does not lead, by
     broker id; None where that may not be read. A broker that is left out keeps its state."""
     removed: frozenset[str] = frozenset()
-    """Topics that do not exist or are no longer selected. A topic that is neither here nor in
-    `topics` was not seen and keeps its state."""
+    """Topics that are no longer selected, or are taken for deleted. A topic that is neither here
+    nor in `topics` was not seen and keeps its state."""
+    missing: frozenset[str] = frozenset()
+    """Topics that a broker does not know. One that has just started may not know those that
+    exist."""
     unreadable: Mapping[str, str] = field(default_factory=dict)
     """Error by topic that was asked for and could not be described."""
     commit_partitions: int = 0
@@ -97,6 +100,11 @@ def _compiled(name: str, expressions: Iterable[str]) -> tuple[re.Pattern[str], .
                 f"observer.{name}: {expression!r} is not a regular expression: {error}"
             ) from error
     return tuple(compiled)
+
+
+def with_deleted(observed: ClusterSnapshot, missing: frozenset[str]) -> ClusterSnapshot:
+    """The snapshot in which topics are deleted that the probe before missed already."""
+    return replace(observed, removed=observed.removed | (observed.missing & missing))
 
 
 def diff(

@@ -40,6 +40,7 @@ from levelwind.daemon.observer.cluster_state import (
     sample,
     stable_at_high_watermark,
     unseen_brokers,
+    with_deleted,
     without,
 )
 from levelwind.daemon.observer.held_commits import HeldCommits
@@ -120,6 +121,8 @@ class Observer:
         self._state: ClusterState | None = None
         self._probes = 0
         self._unreadable: Mapping[str, str] = {}
+        self._missing: frozenset[str] = frozenset()
+        """Topics that brokers did not know in the last probe, known or deleted by now."""
         self._unseen_brokers: frozenset[int] = frozenset()
         self._leader_only_brokers: frozenset[int] = frozenset()
         self._commits_topic = commits_topic
@@ -246,6 +249,7 @@ class Observer:
             commits_topic=self._commits_topic,
         )
         self._probes += 1
+        observed, self._missing = with_deleted(observed, self._missing), observed.missing
         state, news = diff(recovered, observed)
         if unwritten := self._topic.publish(news, recovered.topics):
             news = tuple(change for change in news if change.key not in unwritten)
@@ -296,8 +300,8 @@ class Observer:
 
     def _sample(self) -> None:
         state = self._state or ClusterState()
-        unreadable = self._unreadable
-        readable = [topic for topic in state.topics.values() if topic.topic not in unreadable]
+        unread = self._unreadable.keys() | self._missing
+        readable = [topic for topic in state.topics.values() if topic.topic not in unread]
         self._samples += 1
         share = ProbeRound(number=self._samples, every=self._settings.begin_offsets_every)
         topics_due = [topic for topic in readable if share.describes(topic.topic)]

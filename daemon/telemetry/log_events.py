@@ -482,7 +482,8 @@ VOCABULARY: tuple[EventSpec, ...] = (
         "observer.topic_deleted",
         "info",
         "topic",
-        "A topic was deleted.",
+        "A topic was deleted: brokers did not know it in two probes in a row. Or the settings do "
+        "not select it any more.",
     ),
     _event(
         "observer.topic_readable",

@@ -51,3 +51,65 @@ def test_a_sample_asks_each_broker_a_few_times_for_its_own_partitions(fleet, fir
         assert max(sample.bytes.values()) <= 2.5 * min(sample.bytes.values())
     sizes = [sum(sample.bytes.values()) for sample in samples]
     assert max(sizes) <= 1.2 * min(sizes)
+
+
+TOPIC = "topic-00001"
+
+
+@pytest.fixture
+def few():
+    """A small fleet after its first probe and sample."""
+    few = ObservedFleet(3, 3, 2)
+    few.layouts(1)
+    few.samples(1, growing=True)
+    yield few
+    few.close()
+
+
+def probed(fleet):
+    """What a probe publishes, followed by a sample."""
+    fleet.layouts(1)
+    fleet.samples(1, growing=True)
+    return [change.key for change in fleet.published.last]
+
+
+def test_a_topic_is_deleted_once_two_probes_in_a_row_do_not_find_it(few):
+    few.admin.unknown.add(TOPIC)
+    assert probed(few) == []
+    assert TOPIC in few.observer._state.topics
+    assert probed(few) == [("topic", TOPIC), ("offsets", TOPIC)]
+    assert TOPIC not in few.observer._state.topics
+    assert probed(few) == []
+
+
+def test_a_topic_that_one_probe_does_not_find_is_not_deleted_however_often(few):
+    for _ in range(3):
+        few.admin.unknown.add(TOPIC)
+        assert probed(few) == []
+        few.admin.unknown.clear()
+        assert probed(few) == []
+
+
+def test_a_topic_that_is_back_with_another_id_is_published_at_once(few):
+    few.admin.unknown.add(TOPIC)
+    assert probed(few) == []
+    few.admin.unknown.clear()
+    few.admin.recreations[TOPIC] += 1
+    changes = [key for _ in range(ROUND) for key in probed(few)]
+    assert changes == [("topic", TOPIC)]
+
+
+def test_nobody_is_asked_for_the_offsets_of_a_topic_that_the_last_probe_did_not_find(few):
+    few.admin.unknown.add(TOPIC)
+    few.layouts(1)
+    asked = []
+    list_offsets = few.admin.list_offsets
+
+    def recorded(wanted, **more):
+        asked.extend(wanted)
+        return list_offsets(wanted, **more)
+
+    few.admin.list_offsets = recorded
+    few.samples(1, growing=True)
+    assert TOPIC not in {partition.topic for partition in asked}
+    assert "topic-00000" in {partition.topic for partition in asked}

@@ -11,16 +11,18 @@ from levelwind_testing.kafka.simulated_admin import SimulatedAdmin, Traffic
 
 
 class Published:
-    """The metadata topic of a fleet: it keeps the number of records."""
+    """The metadata topic of a fleet: it keeps the number of records, and the last changes."""
 
     def __init__(self) -> None:
         self.changes = self.samples = 0
+        self.last: list[Any] = []
 
     def recover(self) -> ClusterState:
         return ClusterState()
 
     def publish(self, changes: Iterable[Any], _before: object) -> Collection[Any]:
-        self.changes += len(list(changes))
+        self.last = list(changes)
+        self.changes += len(self.last)
         return ()
 
     def offer(self, samples: Iterable[Any]) -> None:

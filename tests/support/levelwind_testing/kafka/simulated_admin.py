@@ -12,7 +12,13 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
-from confluent_kafka import TopicCollection, TopicPartition, Uuid
+from confluent_kafka import (
+    KafkaError,
+    KafkaException,
+    TopicCollection,
+    TopicPartition,
+    Uuid,
+)
 from confluent_kafka.admin import ConfigResource
 
 REPLICAS = 3
@@ -51,6 +57,13 @@ class Answered:
         return self._value
 
 
+class Refused:
+    """A future of a question about a topic that brokers do not know."""
+
+    def result(self, _timeout: float | None = None) -> Any:
+        raise KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART))
+
+
 class SimulatedAdmin:
     """A cluster with topics of the same number of partitions, whose leaders take turns."""
 
@@ -59,6 +72,10 @@ class SimulatedAdmin:
         """Since the last call of `taken`."""
         self.end = 1000
         """The end of every partition."""
+        self.unknown: set[str] = set()
+        """Topics that the brokers do not know for now."""
+        self.recreations: Counter[str] = Counter()
+        """How often each topic was deleted and made again."""
         self._brokers = brokers
         self._nodes = {
             number: SimpleNamespace(id=number, host="h", rack=f"rack-{number % 3}")
@@ -103,7 +120,8 @@ class SimulatedAdmin:
 
     def list_topics(self, **_: Any) -> Any:
         self.traffic.add(self._any(), self._size(self._topics) + BROKER_BYTES * self._brokers)
-        return SimpleNamespace(topics=self._topics, brokers=self._nodes)
+        listed = {name: t for name, t in self._topics.items() if name not in self.unknown}
+        return SimpleNamespace(topics=listed, brokers=self._nodes)
 
     def describe_cluster(self, **_: Any) -> Any:
         self.traffic.add(self._any(), BROKER_BYTES * self._brokers)
@@ -111,12 +129,15 @@ class SimulatedAdmin:
 
     def describe_topics(self, topics: TopicCollection, **_: Any) -> dict[str, Any]:
         self.traffic.add(self._any(), self._size(topics.topic_names))
-        return {name: Answered(self._described(name)) for name in topics.topic_names}
+        return {
+            name: Refused() if name in self.unknown else Answered(self._described(name))
+            for name in topics.topic_names
+        }
 
     def _described(self, name: str) -> Any:
         partitions = self._topics[name].partitions
         return SimpleNamespace(
-            topic_id=Uuid(1, hash(name)),
+            topic_id=Uuid(1 + self.recreations[name], hash(name)),
             partitions=[
                 SimpleNamespace(
                     id=number,
