@@ -68,7 +68,7 @@ def decide(
             planning,
             snapshot,
             may_plan=may_plan,
-            publish=lambda cause, plan: _publish(group, cause, plan, planning, snapshot),
+            publish=lambda of, cause, plan: _publish(of, cause, plan, planning, snapshot),
         )
         if group.records_lost_at is None
         else Decision(group=group)
@@ -131,10 +131,13 @@ def plan_if_due(
     snapshot: GroupSnapshot,
     *,
     may_plan: bool,
-    publish: Callable[[Cause, ComputedPlan], Decision],
+    publish: Callable[[ManagedGroup, Cause, ComputedPlan], Decision],
     object_to: Callable[[Cause, ComputedPlan], Suppression | None] = lambda *_: None,
 ) -> Decision:
     """Make the plan that is due and worth its moves, or note why it is not made.
+
+    An order that waits for the thaw is set aside: what members and topics ask for does not wait
+    behind it.
 
     Args:
         group: the group.
@@ -145,6 +148,53 @@ def plan_if_due(
         publish: returns the decision that publishes the plan.
         object_to: returns a further reason against a plan that the policy admits.
     """
+    waits = _order_waits(group, situation, snapshot)
+    if waits is not None:
+        group = kept_plan.without_order(waits.group)
+        situation = situation._replace(requested=False, raised=(), awaited=group.awaited)
+    planned = _plan_if_due(
+        group,
+        situation,
+        planning,
+        snapshot,
+        may_plan=may_plan,
+        publish=publish,
+        object_to=object_to,
+    )
+    if waits is None:
+        return planned
+    return waits.then(replace(planned, group=kept_plan.with_order_of(waits.group, planned.group)))
+
+
+def _order_waits(
+    group: ManagedGroup, situation: Situation, snapshot: GroupSnapshot
+) -> Decision | None:
+    """Return the decision that lets an operator's order wait for the thaw; None if none waits."""
+    if not kept_plan.has_order(group):
+        return None
+    order = Cause.OPERATOR
+    frozen = kept_plan.objection_of_freeze(group, order, snapshot)
+    if frozen is None:
+        return None
+    context = snapshot.context
+    alone = kept_plan.order_alone(group.policy)
+    if alone.due(situation._replace(raised=()), context.now, context.settings) is not order:
+        return Decision(group=group)
+    waiting = kept_plan.put_off(group, {order}, frozen.until)
+    return suppress(waiting, order, frozen, None, snapshot)
+
+
+def _plan_if_due(
+    group: ManagedGroup,
+    situation: Situation,
+    planning: PlanSettings,
+    snapshot: GroupSnapshot,
+    *,
+    may_plan: bool,
+    publish: Callable[[ManagedGroup, Cause, ComputedPlan], Decision],
+    object_to: Callable[[Cause, ComputedPlan], Suppression | None],
+) -> Decision:
+    """Make the plan that is due, whatever waits beside it."""
     cause = _due_cause(group, situation, snapshot)
     if isinstance(cause, Decision):
         return cause
@@ -161,7 +211,7 @@ def plan_if_due(
     elif needs_approval(group, cause, planning):
         decision = propose(group, cause, plan, snapshot)
     else:
-        decision = publish(cause, plan)
+        decision = publish(group, cause, plan)
     return replace(decision, computed=True)
 
 
@@ -183,7 +233,8 @@ def _due_cause(
     if suppression := stale_trigger(cause, snapshot) or policy.admit(cause, context.now):
         return suppress(group, cause, suppression, None, snapshot)
     if frozen := kept_plan.objection_of_freeze(group, cause, snapshot):
-        return suppress(kept_plan.put_off(group, frozen.until), cause, frozen, None, snapshot)
+        waiting = kept_plan.put_off(group, kept_plan.CHANGES, frozen.until)
+        return suppress(waiting, cause, frozen, None, snapshot)
     return cause
 
 

@@ -1,7 +1,8 @@
 """Plans while planning is frozen: owners keep what they have, and orphans get a reader. Pure.
 
 A plan that was made so is not the last word: its cause stays due, and gets a whole plan when
-planning thaws.
+planning thaws. What the freeze refuses keeps nothing else waiting: an order of an operator is set
+aside while members and topics are looked at, and is put back after that.
 """
 
 from __future__ import annotations
@@ -15,10 +16,11 @@ from levelwind.daemon.control.policy import Change, Objection, Suppression
 from levelwind.daemon.control.settings import Cause
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from levelwind.assignors.protocol.partition_ranges import TopicPartition
     from levelwind.daemon.control.managed_group import ManagedGroup
+    from levelwind.daemon.control.policy import PolicyState
     from levelwind.daemon.control.snapshot import GroupSnapshot
 
 LOOK_AGAIN_SECONDS = 5.0
@@ -73,10 +75,42 @@ def unsettled(group: ManagedGroup, cause: Cause, now: float) -> ManagedGroup:
     return replace(group, basis=None, policy=group.policy.changed(cause, now + LOOK_AGAIN_SECONDS))
 
 
-def put_off(group: ManagedGroup, until: float) -> ManagedGroup:
-    """Let the changes of a group wait until a time."""
-    changes = {cause: Change(until, until) for cause in group.policy.changes}
+def put_off(group: ManagedGroup, causes: Collection[Cause], until: float) -> ManagedGroup:
+    """Let the changes of these causes wait until a time, and those of others as they are."""
+    changes = {
+        cause: Change(until, until) if cause in causes else change
+        for cause, change in group.policy.changes.items()
+    }
     return replace(group, policy=replace(group.policy, changes=changes))
+
+
+def has_order(group: ManagedGroup) -> bool:
+    """Whether an operator asks for a plan: by a request, or by a lever."""
+    return group.operator is not None or Cause.OPERATOR in group.policy.changes
+
+
+def order_alone(policy: PolicyState) -> PolicyState:
+    """Return the policy as if an operator's order were all that asks for a plan."""
+    change = policy.changes.get(Cause.OPERATOR)
+    changes = {} if change is None else {Cause.OPERATOR: change}
+    return replace(policy, changes=changes)
+
+
+def without_order(group: ManagedGroup) -> ManagedGroup:
+    """Set an operator's order aside: a plan for another cause leaves it as it is."""
+    policy = group.policy.without_change(Cause.OPERATOR)
+    return replace(group, operator=None, policy=policy)
+
+
+def with_order_of(before: ManagedGroup, group: ManagedGroup) -> ManagedGroup:
+    """Put the order back that was set aside, and why it waits, after a decision without it."""
+    policy, waiting = group.policy, before.policy
+    if Cause.OPERATOR in waiting.changes:
+        changes = {**policy.changes, Cause.OPERATOR: waiting.changes[Cause.OPERATOR]}
+        policy = replace(policy, changes=changes)
+    if Cause.OPERATOR in waiting.suppressed:
+        policy = policy.suppress(Cause.OPERATOR, waiting.suppressed[Cause.OPERATOR])
+    return replace(group, operator=before.operator, policy=policy)
 
 
 def _covers_what_exists(group: ManagedGroup, snapshot: GroupSnapshot) -> bool:

@@ -65,7 +65,7 @@ def decide_watched(
         planning,
         snapshot,
         may_plan=may_plan,
-        publish=lambda cause, plan: _publish(group, cause, plan, mode, snapshot),
+        publish=lambda of, cause, plan: _publish(of, cause, plan, mode, snapshot),
         object_to=lambda cause, plan: _repeats(group, cause, plan, context),
     )
     return evaluated.then(planned)
