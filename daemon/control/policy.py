@@ -45,6 +45,11 @@ class Change(NamedTuple):
     """Time of its latest part: the change has settled a while after it."""
 
 
+def _settled(change: Change, now: float, settings: ControlSettings) -> bool:
+    """Whether a change has stood still for long enough, or goes on for too long to wait for it."""
+    return now - change.last >= settings.settle or now - change.first >= settings.settle_max
+
+
 class Objection(StrEnum):
     """Objection to planning for an active trigger now; the values are texts of the log."""
 
@@ -179,16 +184,26 @@ class PolicyState(Struct, frozen=True, kw_only=True):
         changes = {other: change for other, change in self.changes.items() if other is not cause}
         return replace(self, changes=changes)
 
+    def resettled(self, now: float) -> PolicyState:
+        """Let all changes settle from now on: only now is there a member to plan for."""
+        return replace(self, changes={cause: Change(now, now) for cause in self.changes})
+
     def due(self, situation: Situation, now: float, settings: ControlSettings) -> Cause | None:
-        """Return the most pressing cause of a plan now, None if there is none."""
-        if situation.requested and situation.has_members:
+        """Return the most pressing cause of a plan now, None if there is none.
+
+        Nothing is planned without members, nor before a change of them has settled: what else is
+        due is planned for all that come together, and not for the first of them alone.
+        """
+        if not situation.has_members or self._gathering(now, settings):
+            return None
+        if situation.requested:
             return Cause.OPERATOR
         if situation.frozen or situation.awaited:
             return None
         for cause, change in self.changes.items():
-            if now - change.last >= settings.settle or now - change.first >= settings.settle_max:
+            if _settled(change, now, settings):
                 return cause
-        if not situation.has_members or self.changes or not situation.settled:
+        if self.changes or not situation.settled:
             return None
         if situation.paused:
             return None
@@ -198,9 +213,19 @@ class PolicyState(Struct, frozen=True, kw_only=True):
                 return cause
         return None
 
+    def _gathering(self, now: float, settings: ControlSettings) -> bool:
+        """Whether members come and go now. A change that was put off keeps nothing waiting."""
+        change = self.changes.get(Cause.MEMBERSHIP)
+        return change is not None and change.first <= now and not _settled(change, now, settings)
+
     def due_at(self, situation: Situation, settings: ControlSettings) -> float:
-        """Return the time from which `due` names a cause; infinite if it names none by itself."""
-        if situation.requested and situation.has_members:
+        """Return the time from which `due` names a cause; infinite if it names none by itself.
+
+        While a change of members settles, that time may be too early.
+        """
+        if not situation.has_members:
+            return float("inf")
+        if situation.requested:
             return float("-inf")
         if situation.frozen or situation.awaited:
             return float("inf")
@@ -209,7 +234,7 @@ class PolicyState(Struct, frozen=True, kw_only=True):
                 min(change.last + settings.settle, change.first + settings.settle_max)
                 for change in self.changes.values()
             )
-        if not situation.has_members or not situation.settled or situation.paused:
+        if not situation.settled or situation.paused:
             return float("inf")
         waits = (
             suppression.until if (suppression := self.suppressed.get(cause)) else float("-inf")

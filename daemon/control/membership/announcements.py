@@ -211,6 +211,10 @@ def _admit(
         **({} if record.pattern is None else {"pattern": record.pattern}),
     }
     entered = record if record.nack is None else replace(record, nack=None)
+    if not group.live:
+        # What was due while nobody was there is no plan for the first member alone: those that come
+        # together, as after a deployment that stopped all of them, settle first.
+        group = replace(group, policy=group.policy.resettled(time.now))
     live = {**group.live, incarnation: Live(entered, time.readable)}
     group = replace(group, live=live).membership_changed(time.now)
     group, events = _heartbeat(group, incarnation, record, time)

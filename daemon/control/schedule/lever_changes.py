@@ -33,8 +33,8 @@ def with_levers(group: ManagedGroup, levers: GroupLevers, now: float) -> Managed
     group = replace(group, levers=levers)
     if resumed:
         group = replace(group, policy=replace(group.policy, suppressed={}))
-    if group.plan is None or not (group.live or group.plan.mode != "managed"):
-        return group  # the next plan is made under the levers anyway
+    if group.plan is None:
+        return group  # the first plan is made under the levers anyway
     if levers.asks_beyond(group.plan.levers):
         return group.changed(Cause.OPERATOR, now)
     return replace(group, policy=group.policy.without_change(Cause.OPERATOR))

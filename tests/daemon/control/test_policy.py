@@ -7,7 +7,7 @@ from msgspec import structs
 
 from levelwind.assignors.problem.score import Score
 from levelwind.daemon.control.gain.waiting import WaitingFigures
-from levelwind.daemon.control.policy import Objection, PolicyState, Proposal, Situation
+from levelwind.daemon.control.policy import Change, Objection, PolicyState, Proposal, Situation
 from levelwind.daemon.control.settings import Cause, ControlSettings, CooldownSettings
 
 COOLDOWN = CooldownSettings(duration=60.0, max_duration=1800.0)
@@ -26,6 +26,10 @@ def proposal(before=3.0, after=1.0, moves=1, *, saved=1_000.0, cost=100.0):
     )
     moved = frozenset(("t", number) for number in range(moves))
     return Proposal(before=score(before), after=score(after), waiting=waiting, moved=moved)
+
+
+def replace_changes(policy, cause, change):
+    return structs.replace(policy, changes={**policy.changes, cause: change})
 
 
 def situation(**changes):
@@ -55,6 +59,21 @@ def test_an_operators_request_waits_for_nothing_but_members():
     asked = situation(requested=True, frozen=True, settled=False)
     assert policy.due(asked, 0, SETTINGS) is Cause.OPERATOR
     assert policy.due(asked._replace(has_members=False), 0, SETTINGS) is None
+
+
+@pytest.mark.parametrize("cause", [Cause.TOPICS, Cause.OPERATOR, None], ids=str)
+def test_nothing_is_planned_while_members_come(cause):
+    policy = PolicyState() if cause is None else PolicyState().changed(cause, 0)
+    asked = situation(requested=cause is None)
+    for now in range(4):
+        policy = policy.changed(Cause.MEMBERSHIP, now + 8.5)
+        assert policy.due(asked, now + 9, SETTINGS) is None
+    due = cause or Cause.OPERATOR
+    assert policy.due(asked, 12.5, SETTINGS) is due
+    # Members that come on and on are not waited for, nor is a change of them that was put off.
+    assert policy.changed(Cause.MEMBERSHIP, 13.4).due(asked, 13.5, SETTINGS) is due
+    put_off = replace_changes(policy, Cause.MEMBERSHIP, Change(20, 20))
+    assert put_off.due(asked, 12, SETTINGS) is due
 
 
 def test_racks_are_more_pressing_than_skew():
