@@ -75,6 +75,10 @@ UNGAINFUL = frozenset({Objection.GAIN, Objection.COST})
 RECONSIDERED_SECONDS = 60.0
 """Longest time after which an active trigger whose plan gained too little is considered again."""
 
+LEAST_PAUSE_SECONDS = 1.0
+"""Shortest time after which a plan that was not carried out is computed again: a tick comes sooner,
+and `control.cooldown.duration` may be 0."""
+
 HANDOVER_SECONDS = 1.0
 """Length of a hand-over of a group that has had none yet."""
 
@@ -83,6 +87,11 @@ LONGEST_HANDOVER_SECONDS = 60.0
 
 HANDOVER_WEIGHT = 0.3
 """Weight of the newest hand-over in the mean length."""
+
+
+def retry_pause(settings: ControlSettings) -> float:
+    """Return the seconds after which a plan that was not carried out is computed again."""
+    return max(settings.cooldown.duration, LEAST_PAUSE_SECONDS)
 
 
 class Suppression(NamedTuple):
@@ -255,26 +264,26 @@ class PolicyState(Struct, frozen=True, kw_only=True):
         """Return the objection to carrying out a computed plan, None without one."""
         if cause not in TRIGGERED:
             return None
-        duration = settings.cooldown.duration
+        pause = retry_pause(settings)
         if proposal.gained(cause) < settings.min_gain:
-            return self._ungainful(cause, Objection.GAIN, now, duration)
+            return self._ungainful(cause, Objection.GAIN, now, pause)
         if cause is Cause.SKEW and not proposal.waiting.worthwhile:
-            return self._ungainful(cause, Objection.COST, now, duration)
+            return self._ungainful(cause, Objection.COST, now, pause)
         if self.cooldown.over_budget(cause, proposal.moves, now, settings.cooldown):
-            return Suppression(Objection.BUDGET, now + duration, duration)
+            return Suppression(Objection.BUDGET, now + pause, pause)
         return None
 
     def _ungainful(
-        self, cause: Cause, objection: Objection, now: float, duration: float
+        self, cause: Cause, objection: Objection, now: float, least: float
     ) -> Suppression:
         """Return an objection that lasts the longer, the more often it was found in a row.
 
         A plan of a large group takes seconds to compute.
         """
         last = self.suppressed.get(cause)
-        pause = duration
+        pause = least
         if last is not None and last.objection in UNGAINFUL:
-            pause = min(max(2 * last.pause, duration), max(RECONSIDERED_SECONDS, duration))
+            pause = min(max(2 * last.pause, least), max(RECONSIDERED_SECONDS, least))
         return Suppression(objection, now + pause, pause)
 
     def suppress(self, cause: Cause, suppression: Suppression) -> PolicyState:
@@ -291,9 +300,13 @@ class PolicyState(Struct, frozen=True, kw_only=True):
         return replace(self, suppressed=others)
 
     def failed(self, cause: Cause, now: float, settings: ControlSettings) -> PolicyState:
-        """Defer all causes by a cooldown, because computing a plan raised an error."""
-        later = now + settings.cooldown.duration
-        changes = {changed: Change(later, later) for changed in self.changes}
+        """Defer all causes by a cooldown, because computing a plan raised an error.
+
+        The cause that failed comes last then: another one may fare better.
+        """
+        later = now + retry_pause(settings)
+        in_order = sorted(self.changes, key=lambda changed: changed is cause)
+        changes = {changed: Change(later, later) for changed in in_order}
         return replace(self, changes=changes).suppress(cause, Suppression(Objection.FAILED, later))
 
     def planned(

@@ -437,7 +437,8 @@ VOCABULARY: tuple[EventSpec, ...] = (
         "error",
         "group cause retry_in error",
         "Making a plan failed, which is a bug: the trace is attached. The group keeps its "
-        "assignment, and other groups are planned.",
+        "assignment, and other groups are planned. It is tried again after `retry_in` seconds; an "
+        "operator's request is refused instead.",
     ),
     _event(
         "group.publish_refused",

@@ -31,7 +31,7 @@ from levelwind.daemon.control.decision.ordered_plan import (
 from levelwind.daemon.control.gain.cooldown import TRIGGERED
 from levelwind.daemon.control.lever_set import only_necessary
 from levelwind.daemon.control.planning import compute_plan
-from levelwind.daemon.control.policy import Objection, Suppression
+from levelwind.daemon.control.policy import Objection, Suppression, retry_pause
 from levelwind.daemon.control.settings import Cause
 from levelwind.daemon.control.snapshot import GroupSnapshot
 
@@ -312,7 +312,7 @@ def stale_trigger(cause: Cause, snapshot: GroupSnapshot) -> Suppression | None:
     if cause is not Cause.SKEW or not snapshot.stale_lags:
         return None
     context = snapshot.context
-    return Suppression(Objection.STALE, context.now + context.settings.cooldown.duration)
+    return Suppression(Objection.STALE, context.now + retry_pause(context.settings))
 
 
 def _stale(snapshot: GroupSnapshot) -> LogEvent:
@@ -337,20 +337,30 @@ def wait_for_topics(group: ManagedGroup, snapshot: GroupSnapshot) -> Decision:
 
 
 def fail(group: ManagedGroup, cause: Cause, trace: str, snapshot: GroupSnapshot) -> Decision:
-    """Leave the assignment as it is, and try the cause again after a cooldown."""
+    """Leave the assignment as it is, and try the cause again after a cooldown.
+
+    A request is taken back: it would fail again, at the latest with the next start of the daemon.
+    """
     context = snapshot.context
-    policy = group.policy.failed(cause, context.now, context.settings)
+    asked = cause is Cause.OPERATOR and group.operator is not None
     fields = {
         "group": group.name,
         "cause": cause.value,
-        "retry_in": context.settings.cooldown.duration,
+        "retry_in": None if asked else retry_pause(context.settings),
         "error": trace,
     }
-    return Decision(
-        group=replace(group, policy=policy, operator=None),
+    reason = trace.splitlines()[-1]
+    failed = Decision(
+        group=group,
         events=(LogEvent("plan.failed", fields),),
-        drafts=(draft(group, "failed", cause, snapshot, reason=trace.splitlines()[-1]),),
+        drafts=(draft(group, "failed", cause, snapshot, reason=reason),),
     )
+    if asked:
+        return failed.then(
+            refuse_order(group, cause, f"making the plan failed: {reason}", snapshot)
+        )
+    policy = group.policy.failed(cause, context.now, context.settings)
+    return replace(failed, group=replace(group, policy=policy))
 
 
 def suppress(

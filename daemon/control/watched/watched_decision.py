@@ -22,7 +22,7 @@ from levelwind.daemon.control.context import LogEvent
 from levelwind.daemon.control.decision.decide import evaluate_last_plan, plan_if_due
 from levelwind.daemon.control.decision.ordered_plan import ended_proposal
 from levelwind.daemon.control.gain.cooldown import TRIGGERED
-from levelwind.daemon.control.policy import Objection, Situation, Suppression
+from levelwind.daemon.control.policy import Objection, Situation, Suppression, retry_pause
 from levelwind.daemon.control.settings import Cause
 from levelwind.daemon.control.watched.watched_snapshot import WatchedSnapshot, planned_basis
 
@@ -120,7 +120,7 @@ def _repeats(
     """Object to a plan for a trigger that says what the plan in force says."""
     if cause not in TRIGGERED or plan.target != group.target:
         return None
-    pause = context.settings.cooldown.duration
+    pause = retry_pause(context.settings)
     return Suppression(Objection.CONFIRMED, context.now + pause, pause)
 
 

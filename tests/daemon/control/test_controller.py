@@ -303,6 +303,23 @@ def test_a_group_whose_plan_fails_stays_as_it_is_and_others_are_planned(play):
     assert play.owned() == {"m0": "0,2", "m1": "1,3", "m2": ""}
 
 
+def test_a_request_whose_plan_fails_is_refused_once_and_for_all(play):
+    two_members(play)
+    play.strategy = "no such strategy"
+    play.receive("control", request())
+    play.join(member("m2"))
+    play.wait(2)
+    failed, *_ = play.logged("plan.failed")
+    assert (failed["cause"], failed["retry_in"]) == ("operator", None)
+    (refused,) = play.logged("request.refused")
+    assert "no such strategy" in refused["reason"]
+    play.strategy = "lag"
+    play.restart()
+    play.wait(30)
+    assert "operator" not in [plan["cause"] for plan in play.plans]
+    assert play.owned()["m2"]
+
+
 def test_a_restarted_instance_keeps_its_partitions_and_makes_no_plan(play):
     two_members(play)
     gone = play.members.pop(("m1", "i1"))

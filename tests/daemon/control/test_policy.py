@@ -1,6 +1,7 @@
 """The planning policy, asked as the daemon and the simulation ask it."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 from msgspec import structs
@@ -161,3 +162,37 @@ def test_a_cause_whose_plan_failed_waits_for_a_cooldown():
     policy = PolicyState().changed(Cause.TOPICS, 0).failed(Cause.TOPICS, 10, SETTINGS)
     assert policy.due(QUIET, 70, SETTINGS) is None
     assert policy.due(QUIET, 71, SETTINGS) is Cause.TOPICS
+
+
+def test_of_two_causes_the_one_that_failed_comes_last():
+    policy, tried = PolicyState().changed(Cause.OPERATOR, 0).changed(Cause.TOPICS, 0), []
+    for now in range(1, 300, 100):
+        tried.append(policy.due(QUIET, now, SETTINGS))
+        policy = policy.failed(tried[-1], now, SETTINGS)
+    assert tried == [Cause.OPERATOR, Cause.TOPICS, Cause.OPERATOR]
+
+
+@pytest.mark.parametrize(
+    ("objection", "plan"),
+    [
+        (Objection.GAIN, proposal(2.0, 1.9, saved=1.0)),
+        (Objection.COST, proposal(cost=501)),
+        (Objection.BUDGET, proposal(moves=9)),
+    ],
+)
+def test_without_a_cooldown_a_plan_is_not_computed_at_every_tick(objection, plan):
+    cooldown = CooldownSettings(duration=0, moves_per_hour={Cause.SKEW: 3})
+    settings = replace(SETTINGS, cooldown=cooldown)
+    policy, now, times = PolicyState(), 0.0, []
+    while now < 300:
+        if policy.due(situation(raised={Cause.SKEW}), now, settings):
+            refused = policy.admit_plan(Cause.SKEW, plan, now, settings)
+            assert refused.objection is objection
+            policy = policy.suppress(Cause.SKEW, refused)
+            times.append(now)
+        now += 0.5
+    pauses = [later - earlier for earlier, later in pairwise(times)]
+    expected = [1, 2, 4, 8, 16, 32, 60] if objection is not Objection.BUDGET else [1] * 7
+    assert pauses[:7] == expected
+    failed = PolicyState().failed(Cause.SKEW, 0, settings)
+    assert failed.suppressed[Cause.SKEW].until == 1
