@@ -343,26 +343,27 @@ def layers(
     )
 
 
-def unknown_keys(
-    tree: Mapping[str, Any], shape: Any, path: str = ""
-) -> Iterator[tuple[str, str | None]]:
+def unknown_keys(tree: object, shape: Any, path: str = "") -> Iterator[tuple[str, str | None]]:
     """Yield each key of a tree that is not a setting, with the nearest key that is.
 
     Args:
-        tree: settings as read from a source.
+        tree: settings as read from a source; a value that is no table has no keys, and is refused
+            by its type when all sources are merged.
         shape: the settings class or dataclass that the tree is for.
         path: the path of the tree, with a dot at its end.
     """
+    if not isinstance(tree, dict):
+        return
     known = _fields(shape)
     for key, value in tree.items():
         if key not in known:
             nearest = get_close_matches(key, known, n=1)
             yield path + key, path + nearest[0] if nearest else None
-        elif isinstance(value, dict):
+        else:
             inner = known[key]
             if _is_section(inner):
                 yield from unknown_keys(value, inner, f"{path}{key}.")
-            elif (args := get_args(inner)) and _is_section(args[-1]):
+            elif isinstance(value, dict) and (args := get_args(inner)) and _is_section(args[-1]):
                 # A table of sections, one for each name.
                 for name, section in value.items():
                     yield from unknown_keys(section, args[-1], f"{path}{key}.{name}.")
@@ -387,7 +388,7 @@ def _file(path: Path | None) -> dict[str, Any]:
         return tomllib.loads(path.read_text())
     except OSError as error:
         raise ConfigurationError(f"{path}: cannot be read: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # no TOML or UTF-8, huge numbers, deep nesting
         raise ConfigurationError(f"{path}: is not TOML: {error}") from error
 
 
@@ -395,16 +396,31 @@ def _environment() -> dict[str, Any]:
     """Read the LEVELWIND_ variables.
 
     A variable that begins with no setting stays in, to be refused by name.
+
+    Raises:
+        ConfigurationError: the variable of a whole table is no JSON.
     """
     if not any(name.upper().startswith(ENVIRONMENT) for name in os.environ):
         return {}
     # Here, because the library takes as long to import as all other modules of a command together.
-    from pydantic_settings import BaseSettings, EnvSettingsSource, SettingsConfigDict  # noqa: PLC0415 - see the line above
+    from pydantic_settings import (  # noqa: PLC0415 - see the line above
+        BaseSettings,
+        EnvSettingsSource,
+        SettingsConfigDict,
+        SettingsError,
+    )
 
     class Variables(Settings, BaseSettings):
         model_config = SettingsConfigDict(env_prefix=ENVIRONMENT, env_nested_delimiter="__")
 
-    tree = EnvSettingsSource(Variables)()
+    try:
+        tree = EnvSettingsSource(Variables)()
+    except (SettingsError, RecursionError) as error:
+        # The text names the setting alone: the value may be a secret.
+        raise ConfigurationError(
+            f"environment: {error}: the variable of a table is JSON, and that of a setting in it"
+            f" is {ENVIRONMENT}TABLE__SETTING"
+        ) from None
     for name in os.environ:
         first = name.removeprefix(ENVIRONMENT).partition("__")[0].lower()
         if (
