@@ -7,6 +7,12 @@ from dataclasses import dataclass, fields
 MAX_CLOCK_DRIFT = 1e-3
 """Assumed upper bound of the relative difference between the rates of two clocks."""
 
+MAX_TIMER_SECONDS = 3_155_760_000.0
+"""A century, which is as good as never; in milliseconds it fits into every record."""
+
+MAX_SESSION_SECONDS = 3600.0
+"""The longest session in a consumer group that librdkafka takes."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timers:
@@ -53,13 +59,14 @@ class Timers:
         needed = self._needed_grant(self.hold, self.commit)
         for holds, inequality in (
             (
-                all(getattr(self, field.name) > 0 for field in fields(self)),
-                "every timer is above 0",
+                all(0 < getattr(self, field.name) <= MAX_TIMER_SECONDS for field in fields(self)),
+                f"every timer is above 0 and at most {MAX_TIMER_SECONDS:.0f}",
             ),
             (self.hold - self.guard >= 3 * self.heartbeat, "hold - guard >= 3 x heartbeat"),
             (self.dead_after >= 3 * self.heartbeat, "dead_after >= 3 x heartbeat"),
             (self.dead_after >= 3 * self.canary, "dead_after >= 3 x canary"),
             (self.takeover >= 3 * self.canary, "takeover >= 3 x canary"),
+            (self.takeover <= MAX_SESSION_SECONDS, f"takeover <= {MAX_SESSION_SECONDS:.0f}"),
             (
                 self.grant >= needed,
                 f"grant >= hold x (1+drift)/(1-drift) + margin + commit = {needed:.3f}",

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from levelwind.daemon.control.settings import EVERY, Count
+from levelwind.daemon.control.settings import EVERY, Count, Speed
+from levelwind.daemon.durations import PositiveSeconds, Seconds  # noqa: TC001 - the settings are validated by their annotations
 from levelwind.daemon.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -38,15 +39,15 @@ Size = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 class GroupScaling:
     """Scaling of one group's members; None: as the table `scaling` says."""
 
-    drain_within: Annotated[float, Field(gt=0)] | None = None
+    drain_within: PositiveSeconds | None = None
     """As `scaling.drain_within`."""
-    scale_down_after: Figure | None = None
+    scale_down_after: Seconds | None = None
     """As `scaling.scale_down_after`."""
     min_members: Count | None = None
     """As `scaling.min_members`."""
-    max_members: Annotated[int, Field(ge=1)] | None = None
+    max_members: Annotated[Count, Field(ge=1)] | None = None
     """As `scaling.max_members`."""
-    member_speed: Size | None = None
+    member_speed: Speed | None = None
     """As `scaling.member_speed`."""
 
     def over(self, scaling: ScalingSettings) -> ScalingSettings:
@@ -95,19 +96,19 @@ class GroupSection:
     default as many as the even count has, and at least 8."""
     load_tolerance: Figure | None = None
     """Share by which the largest load may exceed the best one found."""
-    load_floor: Figure | None = None
+    load_floor: Seconds | None = None
     """Seconds of load that justify neither uneven counts, nor crossing racks, nor a move."""
     cross_tolerance: Figure | None = None
     """Share by which the traffic across racks may exceed the least found; 0.05 where `record_bytes`
     is set."""
-    move_cost: Figure | None = None
+    move_cost: Seconds | None = None
     """Seconds of load that a move has to save to be worth its price, once loads are within five
     percent of their limits, or ten where next to nothing waits."""
     max_moves: Count | None = None
     """The most moves of one plan beyond those that cannot wait; the next plan makes the rest."""
-    time_budget: Figure | None = None
+    time_budget: Seconds | None = None
     """Seconds after which a plan is refined no further."""
-    horizon: Figure | None = None
+    horizon: Seconds | None = None
     """Seconds of arrivals that count as load beside the lag; by default the group's own time to
     drain."""
     record_bytes: Size | dict[str, Size] | None = None

@@ -60,7 +60,8 @@ client settings may contain dots: `--set groups.orders.v2.drain=orders-7`.
 `LEVELWIND_JAVA_HOME` is read by the set-up, not by the daemon: the Java runtime (17 or newer) to
 use, before `JAVA_HOME`, `PATH` and the one that the set-up unpacked into the user's cache.
 
-All times are seconds. The defaults work; the smallest file names the cluster:
+All times are seconds, and at most a century (3,155,760,000), which is as good as never; `inf` and
+`nan` are refused everywhere. The defaults work; the smallest file names the cluster:
 
 ```toml
 bootstrap = "kafka-1:9092,kafka-2:9092"

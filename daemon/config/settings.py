@@ -31,8 +31,8 @@ from levelwind.daemon.control.settings import (
     Count,
     PlanSettings,
     ScalingSettings,
-    Seconds,
 )
+from levelwind.daemon.durations import Seconds  # noqa: TC001 - the settings are validated by their annotations
 from levelwind.daemon.errors import ConfigurationError
 from levelwind.daemon.kafka.topic_specs import TopicSettings
 from levelwind.daemon.observer.settings import ObserverSettings
@@ -106,9 +106,9 @@ class PipelineSection:
     """Longest seconds between the starts of two batches otherwise. Skew is noticed as soon as with
     the shortest, since a pause ends within `skew_duration`. No more than `trigger_interval`: the
     time between two batches is fixed."""
-    max_offsets_per_trigger: Annotated[int, Field(gt=0)] = 250_000
+    max_offsets_per_trigger: Annotated[int, Field(gt=0, lt=2**63)] = 250_000
     """The most records of one batch."""
-    parallelism: Annotated[int, Field(ge=0)] = 0
+    parallelism: Annotated[int, Field(ge=0, lt=2**31)] = 0
     """Tasks that work at the same time, and partitions of the state. A checkpoint of another number
     is set aside, and the state rebuilt. 0: the checkpoint's number; for a new state one, which
     costs least, or two on a Spark cluster and where 5,000 records a second are committed in the
@@ -125,11 +125,11 @@ class PipelineSection:
     daemon gives up with exit code 5."""
     restart_window: Seconds = 600.0
     """The window of `restarts`, in seconds."""
-    answer_timeout: Annotated[float, Field(ge=10)] = 30.0
+    answer_timeout: Annotated[Seconds, Field(ge=10)] = 30.0
     """Seconds without an answer of Spark's JVM, or in which its query does nothing although the
     brokers have input for it, after which the pipeline counts as dead and is started again; at
     least 10. An end of the JVM is noticed at once, and a start has three minutes."""
-    progress_timeout: Annotated[float, Field(ge=10)] = 300.0
+    progress_timeout: Annotated[Seconds, Field(ge=10)] = 300.0
     """Seconds without progress after which the pipeline counts as dead whatever the brokers do; at
     least 10. A batch may take any time while the JVM or its Python workers use the CPU."""
     kafka: ClientSettings = field(default_factory=dict)
@@ -165,7 +165,13 @@ class MetricsSection:
 class Settings(BaseModel):
     """All settings."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        validate_default=True,
+        # Holds for the sections, too. The pipeline gets its settings as JSON, which has neither.
+        allow_inf_nan=False,
+    )
 
     bootstrap: Annotated[str, Field(pattern=r"\S")] = "127.0.0.1:9092"
     """The Kafka cluster: `HOST:PORT`, with commas between several brokers."""

@@ -9,8 +9,12 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-Seconds = Annotated[float, Field(ge=0)]
-Count = Annotated[int, Field(ge=0)]
+from levelwind.daemon.durations import PositiveSeconds, Seconds  # noqa: TC001 - the settings are validated by their annotations
+
+Count = Annotated[int, Field(ge=0, le=10**15)]
+"""A number of things; the bound keeps sums within 64 bits."""
+Speed = Annotated[float, Field(ge=1e-6, allow_inf_nan=False)]
+"""Records per second."""
 Share = Annotated[float, Field(ge=0, le=1)]
 
 EVERY = "*"
@@ -46,13 +50,13 @@ class CooldownSettings:
 class FreezeSettings:
     """Limits beyond which planning is frozen: nothing that works is moved."""
 
-    metadata_max_age: Annotated[float, Field(gt=0)] = 30.0
+    metadata_max_age: PositiveSeconds = 30.0
     """Seconds without an answer of the cluster about its layout."""
-    clock_jump: Annotated[float, Field(gt=0)] = 5.0
+    clock_jump: PositiveSeconds = 5.0
     """Seconds by which the wall clock of the daemon's machine jumps ahead or back."""
     clock_rest: Seconds = 30.0
     """Seconds without another jump after which planning goes on."""
-    rejected_share: Annotated[float, Field(ge=0, le=1)] = 0.5
+    rejected_share: Share = 0.5
     """Share of its input that the pipeline rejects between two of its records."""
 
 
@@ -101,17 +105,17 @@ class ControlSettings:
 class ScalingSettings:
     """What `levelwind_group_members_wanted` is computed by, for autoscalers of consumers."""
 
-    drain_within: Annotated[float, Field(gt=0)] = 60.0
+    drain_within: PositiveSeconds = 60.0
     """Seconds within which the members wanted are to drain what is behind, beside what arrives."""
     scale_down_after: Seconds = 300.0
     """Seconds for which fewer members must be wanted before the number falls, to the most that was
     wanted within this time."""
     min_members: Count = 1
     """The least members that are wanted."""
-    max_members: Annotated[int, Field(ge=1)] | None = None
+    max_members: Annotated[Count, Field(ge=1)] | None = None
     """The most members that are wanted, beside the number of partitions with work; None: no other
     limit."""
-    member_speed: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    member_speed: Speed | None = None
     """Records per second that a member reads; None: as learned from the group's members. While
     nothing was learned, a group is to keep the members that it has."""
 

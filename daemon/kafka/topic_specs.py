@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import Field
 
 from levelwind.assignors.protocol.topics import LARGEST_WIDE_BYTES
+from levelwind.daemon.durations import PositiveSeconds, RequestSeconds  # noqa: TC001 - the settings are validated by their annotations
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -38,15 +39,15 @@ KEPT: Mapping[str, str] = {
 class TopicSettings:
     """levelwind's own topics."""
 
-    partitions: Annotated[int, Field(ge=1)] = 4
+    partitions: Annotated[int, Field(ge=1, le=100_000)] = 4
     """Partitions of each of levelwind's topics except `control`, which has one. A topic that exists
     keeps its number."""
-    replication: Annotated[int, Field(ge=1)] | None = None
+    replication: Annotated[int, Field(ge=1, le=10_000)] | None = None
     """Replicas of each topic; none: three, or as many as there are brokers."""
-    decisions_retention: Annotated[float, Field(gt=0)] = 7_776_000.0
+    decisions_retention: PositiveSeconds = 7_776_000.0
     """Seconds for which the audit trail is kept, 90 days by default. A topic that exists keeps its
     own."""
-    timeout: Annotated[float, Field(gt=0)] = 30.0
+    timeout: RequestSeconds = 30.0
     """Seconds after which the start fails if the cluster does not answer."""
 
 

@@ -7,6 +7,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from levelwind.daemon.durations import Seconds  # noqa: TC001 - the settings are validated by their annotations
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitSettings:
@@ -17,7 +19,7 @@ class CommitSettings:
     and writes what changed to a topic of its own) or `auto`: the topic, and where the daemon may
     not read that, as on many managed services, polling. A pipeline that is no child of the daemon
     takes `auto` for `topic`."""
-    interval: Annotated[float, Field(ge=0.1)] = 1.0
+    interval: Annotated[Seconds, Field(ge=0.1)] = 1.0
     """Seconds between two rounds of questions. A group that commits is asked in each, one that has
     not for a while in every third."""
     requests_per_second: Annotated[float, Field(gt=0)] = 100.0

@@ -7,6 +7,8 @@ from typing import Annotated
 
 from pydantic import Field
 
+from levelwind.daemon.durations import PositiveSeconds  # noqa: TC001 - the settings are validated by their annotations
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProxySettings:
@@ -16,13 +18,13 @@ class ProxySettings:
     """Seconds without a daemon after which the brokers drop the proxy from a group, and the group
     goes on by its own assignor; a daemon that comes sooner goes on leading. At least twice
     `timers.takeover` counts. Within the limits that the brokers set to session timeouts."""
-    heartbeat_interval: Annotated[float, Field(gt=0)] = 2.0
+    heartbeat_interval: PositiveSeconds = 2.0
     """Seconds between two heartbeats, by which the proxy notices that a group rebalances; at most a
     third of `session_timeout` counts."""
-    retry: Annotated[float, Field(gt=0)] = 5.0
+    retry: PositiveSeconds = 5.0
     """Seconds before the proxy tries a group again that it left; they double with each time that
     follows."""
-    retry_max: Annotated[float, Field(gt=0)] = 300.0
+    retry_max: PositiveSeconds = 300.0
     """The most seconds before such a try."""
 
     @property

@@ -24,6 +24,9 @@ def test_scaled_timers_keep_the_inequalities(factor):
         ({"revoke_timeout": 12.0}, "revoke_timeout > commit"),
         ({"heartbeat": 0.0}, "every timer is above 0"),
         ({"guard": -1.0}, "every timer is above 0"),
+        ({"longest_grant": float("inf")}, "at most 3155760000"),
+        ({"heartbeat": float("nan")}, "every timer is above 0"),
+        ({"takeover": 3601.0}, "takeover <= 3600"),
     ],
 )
 def test_timers_that_would_be_unsafe_cannot_be_made(wrong, law):

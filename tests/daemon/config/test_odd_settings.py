@@ -2,14 +2,30 @@
 
 import datetime as dt
 import math
+from contextlib import suppress
+from functools import partial
 
+import numpy as np
 import pytest
 
+from levelwind.assignors.registry import STRATEGIES
 from levelwind.daemon.config import settings_reload
 from levelwind.daemon.config.reference import settings_of
 from levelwind.daemon.config.settings import Settings, load
 from levelwind.daemon.config.settings_reload import SettingsReload
+from levelwind.daemon.control.gain.cooldown import CauseCooldown, CooldownState
+from levelwind.daemon.control.gain.scaling import members_needed
+from levelwind.daemon.control.plan_record import planned_cooldown
+from levelwind.daemon.control.policy import PolicyState
+from levelwind.daemon.control.settings import Cause
+from levelwind.daemon.durations import MAX_SECONDS
 from levelwind.daemon.errors import ConfigurationError
+from levelwind.daemon.kafka.topic_specs import expected_topics
+from levelwind.daemon.pipeline.order import PipelineOrder
+from levelwind.daemon.wall_clock import now_ms
+
+NOW = 100.0
+YEAR_10000_MS = 253_402_300_800_000
 
 ODD = (
     *("", "lag", "\N{CJK UNIFIED IDEOGRAPH-4E2D}", "\x00", "[", "*", "inf", "nan"),
@@ -34,22 +50,92 @@ def paths():
 PATHS = paths()
 
 
+def tree_of(path, value):
+    for name in reversed(path):
+        value = {name: value}
+    return value
+
+
 def loaded(first):
     """Load each odd value of the settings below a first name: settings, or why they are refused."""
     for path in PATHS[first]:
         for value in ODD:
-            tree = value
-            for name in reversed(path):
-                tree = {name: tree}
             try:
-                yield load(None, tree)
+                yield load(None, tree_of(path, value))
             except ConfigurationError as error:
                 yield str(error)
 
 
+def derive(settings):
+    """Compute what the daemon computes of its settings when it starts, and in its first steps."""
+    for compute in (settings.client, settings.java_client, partial(settings.pipeline_settings, ())):
+        with suppress(ConfigurationError):  # files that are named and absent
+            compute()
+    order = PipelineOrder(settings=settings, jars=())
+    assert PipelineOrder.model_validate_json(order.model_dump_json()) == order
+    expected_topics(settings.topics, settings.topic, 3)
+    assert settings.planning_of("g").strategy in STRATEGIES
+    settings.proxied_groups()
+    one = np.ones(1)
+    float(members_needed(one, one, 1, 2.0, settings.scaling_of("g")))
+    if speed := settings.scaling_of("g").member_speed:
+        members_needed(one, one, 1, speed, settings.scaling_of("g"))
+    observer, control = settings.observer, settings.control
+    assert min(observer.unchanged_sample_every, observer.begin_offsets_every) > 0
+    for interval in (observer.metadata_interval, observer.offsets_interval):
+        dt.datetime.now(dt.UTC) + dt.timedelta(seconds=interval)
+    for pause in (control.cooldown.duration, control.cooldown.max_duration):
+        cooldown = CauseCooldown(until=NOW + pause, pause=pause)
+        policy = PolicyState(cooldown=CooldownState(causes={Cause.SKEW: cooldown}))
+        planned = planned_cooldown(policy, NOW, now_ms())
+        assert 0 <= planned.pause_ms < planned.until < YEAR_10000_MS
+    round(settings.timers.takeover * 1000)
+
+
 @pytest.mark.parametrize("first", PATHS)
-def test_each_value_is_taken_or_refused_by_name(first):
-    assert all(isinstance(found, Settings) or first in found for found in loaded(first))
+def test_each_value_is_refused_by_name_or_survives_the_start(first):
+    for found in loaded(first):
+        if isinstance(found, Settings):
+            derive(found)
+        else:
+            assert first in found
+
+
+WITHOUT_UNIT = {
+    "pipeline.skew_threshold",
+    "pipeline.skew_utilisation",
+    "commits.requests_per_second",
+    "observer.max_cpu_share",
+    "scaling.member_speed",
+    "groups.g.scaling.member_speed",
+    "groups.g.load_tolerance",
+    "groups.g.cross_tolerance",
+    "groups.g.record_bytes",
+}
+"""Numbers that may be of any size, since they are only compared or divided by."""
+
+
+def test_no_number_is_infinite_and_no_duration_longer_than_a_century():
+    names = [name for below in PATHS.values() for name in below]
+    unbounded = {".".join(name) for name in names if takes(name, 1e300)}
+    assert unbounded == WITHOUT_UNIT
+    assert not [name for name in names for value in (math.inf, math.nan) if takes(name, value)]
+
+
+def takes(path, value):
+    try:
+        load(None, tree_of(path, value))
+    except ConfigurationError:
+        return False
+    return True
+
+
+def test_a_century_is_as_good_as_never_and_nought_still_switches_off():
+    for path in (("control", "cooldown", "duration"), ("control", "lag_max_age")):
+        assert takes(path, MAX_SECONDS)
+    derive(load(None, {"control": {"cooldown": {"duration": MAX_SECONDS}}}))
+    for path in (("pipeline", "trigger_interval"), ("pipeline", "calm_interval")):
+        assert takes(path, 0)
 
 
 @pytest.mark.parametrize("value", ["lag", "{", "", "[" * 100_000], ids=range(4))
