@@ -17,11 +17,13 @@ def setup() -> None:
 
 def lock() -> None:
     """Resolve the pom again and write the locks."""
-    jars.LOCK.write_text(jars.written({name: jars.resolve(name) for name in jars.SETS}))
+    jars.LOCK.write_text(
+        jars.written({name: jars.resolve(name) for name in jars.SETS}), encoding="utf-8"
+    )
     others: dict[str, tuple[jars.Jar, ...]] = {
         version: jars.resolve("brokers", version) for version in jars.OTHER_BROKERS
     }
-    jars.OTHER_LOCK.write_text(jars.written(others))
+    jars.OTHER_LOCK.write_text(jars.written(others), encoding="utf-8")
 
 
 def dist() -> None:

@@ -47,7 +47,7 @@ def _link_names() -> None:
 
     They read no import hook, which is what an editable installation brings for that name.
     """
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     shutil.rmtree(NAMES, ignore_errors=True)
     for name, folder in project["tool"]["setuptools"]["package-dir"].items():
         link = NAMES.joinpath(*name.split("."))

@@ -252,7 +252,9 @@ class Cluster:
         """
         record = self.directory / "cluster.json"
         former = (
-            [Node(**node) for node in json.loads(record.read_text())] if record.exists() else []
+            [Node(**node) for node in json.loads(record.read_text(encoding="utf-8"))]
+            if record.exists()
+            else []
         )
         if former and len(former) != len(rack_of):
             raise ClusterError(
@@ -286,7 +288,7 @@ class Cluster:
             progress("formatting the brokers' storage")
             self._format(nodes)
         # Written last: a directory without this file was never fully formatted.
-        record.write_text(json.dumps([asdict(node) for node in nodes]))
+        record.write_text(json.dumps([asdict(node) for node in nodes]), encoding="utf-8")
         return nodes
 
     def _fits(self, node: Node) -> bool:
@@ -317,7 +319,7 @@ class Cluster:
         for node in nodes[1:]:
             shutil.copytree(self._data(first), self._data(node))
             meta = meta_properties(node, cluster_id, directory_id=new_id())
-            (self._data(node) / "meta.properties").write_text(meta)
+            (self._data(node) / "meta.properties").write_text(meta, encoding="utf-8")
 
     def _launch(self, node: Node) -> None:
         configuration = self._configured(node, self.nodes)
@@ -354,7 +356,10 @@ class Cluster:
     def _configured(self, node: Node, nodes: Sequence[Node]) -> Path:
         file = self._home(node.id) / "server.properties"
         file.parent.mkdir(exist_ok=True)
-        file.write_text(properties(node, nodes, self._data(node), self.settings, self.security))
+        file.write_text(
+            properties(node, nodes, self._data(node), self.settings, self.security),
+            encoding="utf-8",
+        )
         return file
 
     def _home(self, broker: int) -> Path:
@@ -401,7 +406,8 @@ class Cluster:
         if not ended:
             return
         taken = any(
-            "Address already in use" in self.log(broker).read_text(errors="replace")
+            "Address already in use"
+            in self.log(broker).read_text(errors="replace", encoding="utf-8")
             for broker in ended
         )
         kind = _PortTakenError if taken else ClusterError
@@ -472,7 +478,7 @@ def _lock(directory: Path) -> int:
 
 def _quoted(log: Path) -> str:
     """Lines of a log from the first error on, or its last lines."""
-    lines = log.read_text(errors="replace").splitlines()
+    lines = log.read_text(errors="replace", encoding="utf-8").splitlines()
     first = next(
         (i for i, line in enumerate(lines) if _ERROR_LINE.search(line)),
         max(0, len(lines) - _QUOTED_LINES),

@@ -94,7 +94,8 @@ def _verified(
 def locked(jars: JarSet | OtherBrokers, lock: Path = LOCK) -> tuple[Jar, ...]:
     """Jars that a lock names for a set or another release of the brokers, in its order."""
     return tuple(
-        _parsed(name, digest) for name, digest in tomllib.loads(lock.read_text())[jars].items()
+        _parsed(name, digest)
+        for name, digest in tomllib.loads(lock.read_text(encoding="utf-8"))[jars].items()
     )
 
 
@@ -174,7 +175,7 @@ def _mark(path: Path, jar: Jar) -> str:
 def _is_verified(path: Path, jar: Jar) -> bool:
     """Whether this file was hashed before, by its size and time: a start does not hash 50 MB."""
     try:
-        return _stamp(path).read_text() == _mark(path, jar)
+        return _stamp(path).read_text(encoding="utf-8") == _mark(path, jar)
     except (FileNotFoundError, PermissionError):  # stamps of old caches are their user's alone
         return False
 
@@ -184,7 +185,7 @@ def _remember(path: Path, jar: Jar) -> None:
         handle, name = tempfile.mkstemp(dir=path.parent)
     except OSError:  # a cache that this user only reads: the next start hashes the file again
         return
-    with os.fdopen(handle, "w") as file:
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
         file.write(_mark(path, jar))
     Path(name).chmod(0o644)  # like the jar: the daemon may run as another user than the set-up
     Path(name).replace(_stamp(path))
@@ -205,7 +206,7 @@ def resolve(jars: JarSet, release: OtherBrokers | None = None) -> tuple[Jar, ...
     from jgo import maven  # noqa: PLC0415 - slow to import
 
     resolver = maven.PythonResolver(maven.ProfileConstraints(properties={"jars": jars}))
-    pom = POM.read_text()
+    pom = POM.read_text(encoding="utf-8")
     if release is not None:
         pom = _BROKERS_VERSION.sub(release, pom)
     with tempfile.TemporaryDirectory(prefix=".locking-", dir=cache()) as scratch:

@@ -10,7 +10,7 @@ BESIDE = {"index": "README.md", "changelog": "CHANGELOG.md", "contributing": "CO
 """Pages that begin with a file of the repository's root."""
 
 project = "levelwind"
-release = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+release = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
 extensions = ["myst_parser"]
 html_theme = "furo"
 html_title = f"levelwind {release}"
@@ -22,7 +22,7 @@ nitpicky = True
 def with_file_beside(_: Any, page: str, source: list[str]) -> None:
     """Put the file that a page begins with before it, and let links lead to pages of the site."""
     if page in BESIDE:
-        source[0] = f"{(ROOT / BESIDE[page]).read_text()}\n{source[0]}"
+        source[0] = f"{(ROOT / BESIDE[page]).read_text(encoding='utf-8')}\n{source[0]}"
     text = re.sub(r"\]\((?:\.\./)?docs/", "](", source[0])
     for name, file in BESIDE.items():
         text = re.sub(rf"\]\((?:\.\./)?{re.escape(file)}", f"]({name}.md", text)

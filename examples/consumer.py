@@ -56,7 +56,7 @@ def client_settings() -> dict[str, Any]:
     """Settings of librdkafka: what every consumer has, and those of the file."""
     settings = {"bootstrap.servers": os.environ["BOOTSTRAP"], "auto.offset.reset": "earliest"}
     file = os.environ.get("CLIENT_FILE")
-    return settings | (json.loads(Path(file).read_text()) if file else {})
+    return settings | (json.loads(Path(file).read_text(encoding="utf-8")) if file else {})
 
 
 def named(partitions: list[Any]) -> str:

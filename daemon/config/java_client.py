@@ -123,13 +123,16 @@ def _keystore(kafka: Mapping[str, str]) -> dict[str, str]:
 
 def _directory(folder: Path) -> str:
     files = sorted(path for path in folder.iterdir() if path.suffix in {".pem", ".crt", ".0"})
-    return "\n".join(dict.fromkeys(path.read_text().strip() for path in files))
+    return "\n".join(dict.fromkeys(_text(path, "ssl.ca.location").strip() for path in files))
 
 
 def _read(kafka: Mapping[str, str], setting: str) -> str | None:
-    if (location := kafka.get(setting)) is None:
-        return None
+    location = kafka.get(setting)
+    return None if location is None else _text(Path(location), setting)
+
+
+def _text(file: Path, setting: str) -> str:
     try:
-        return Path(location).read_text()
+        return file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"kafka.{setting}: {location}: cannot be read: {error}") from error
+        raise ConfigurationError(f"kafka.{setting}: {file}: cannot be read: {error}") from error

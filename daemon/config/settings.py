@@ -391,7 +391,7 @@ def _file(path: Path | None) -> dict[str, Any]:
     if path is None:
         return {}
     try:
-        return tomllib.loads(path.read_text())
+        return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigurationError(f"{path}: cannot be read: {error.strerror}") from error
     except (ValueError, RecursionError) as error:  # no TOML or UTF-8, huge numbers, deep nesting

@@ -62,7 +62,7 @@ def main(file: Path) -> int:
 
     The process logs JSON; the daemon writes the events in the form of its own settings.
     """
-    order = PipelineOrder.model_validate_json(file.read_text())
+    order = PipelineOrder.model_validate_json(file.read_text(encoding="utf-8"))
     log_config.configure(level=order.settings.log.level, form="json")
     with own_temporary_directory():
         return run(order)

@@ -98,7 +98,7 @@ def _run_pipeline(
     """
     file = settings.state_dir / "order.json"
     order = PipelineOrder(settings=settings, jars=jars, record_classes=draft)
-    file.write_text(order.model_dump_json())
+    file.write_text(order.model_dump_json(), encoding="utf-8")
     child = guard.start([*COMMAND, str(file)], output=subprocess.PIPE)
     overdue = threading.Timer(WITHIN_SECONDS, child.ask_to_kill)
     overdue.start()

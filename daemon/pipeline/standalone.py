@@ -119,7 +119,7 @@ def ship_archive(archive: Path) -> dict[str, str]:
     directory = Path(tempfile.mkdtemp(prefix="levelwind-application-"))
     python = directory / ENVIRONMENT / "bin" / "python"
     python.parent.mkdir(parents=True)
-    python.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@"\n')
+    python.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@"\n', encoding="utf-8")
     python.chmod(0o755)
     os.chdir(directory)
     return {

@@ -127,7 +127,7 @@ class PipelineChild:
         # Settings of clients may hold secrets, so nobody else may read the file.
         descriptor = os.open(self._file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         os.fchmod(descriptor, 0o600)  # also where the file existed before
-        with os.fdopen(descriptor, "w") as file:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             order = PipelineOrder(settings=settings, jars=jars, daemon=daemon)
             file.write(order.model_dump_json())
 

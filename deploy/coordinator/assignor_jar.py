@@ -58,7 +58,7 @@ def own_version() -> str:
     """
     if not PROJECT.exists():
         raise SetupError("the jar for brokers is built in a checkout")
-    return str(tomllib.loads(PROJECT.read_text())["project"]["version"])
+    return str(tomllib.loads(PROJECT.read_text(encoding="utf-8"))["project"]["version"])
 
 
 def api() -> list[Path]:

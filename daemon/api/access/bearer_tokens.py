@@ -43,7 +43,7 @@ class TokenFile:
                 repeats no token.
         """
         try:
-            state, text = file_state(self.path), self.path.read_text()
+            state, text = file_state(self.path), self.path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             reason = getattr(error, "strerror", None) or "it is not text"
             raise ConfigurationError(

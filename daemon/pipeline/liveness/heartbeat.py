@@ -195,7 +195,7 @@ def cpu_seconds(root: int) -> float | None:
     used: dict[int, float] = {}
     for entry in Path("/proc").glob("[0-9]*"):
         try:
-            fields = (entry / "stat").read_text().rpartition(")")[2].split()
+            fields = (entry / "stat").read_bytes().rpartition(b")")[2].split()
         except OSError:  # it has just ended
             continue
         pid = int(entry.name)

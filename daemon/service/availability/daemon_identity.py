@@ -24,11 +24,11 @@ def kept_id(state_dir: Path) -> str:
     """
     file = state_dir / FILE
     try:
-        known = file.read_text().strip() if file.exists() else ""
+        known = file.read_text(encoding="utf-8").strip() if file.exists() else ""
         if not re.fullmatch(r"[0-9a-f]{8}", known):
             known = uuid4().hex[:8]
             fresh = file.with_suffix(f".{os.getpid()}")
-            fresh.write_text(known + "\n")
+            fresh.write_text(known + "\n", encoding="utf-8")
             fresh.chmod(0o600)
             fresh.replace(file)
     except (OSError, UnicodeDecodeError) as error:

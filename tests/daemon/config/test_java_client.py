@@ -110,3 +110,9 @@ def test_a_secret_is_read_from_its_file_for_both_clients(tmp_path):
 def test_a_file_that_is_not_there_and_a_value_that_is_given_twice_are_refused(table, text):
     with pytest.raises(ConfigurationError, match=text):
         load(None, {"kafka": table}).client()
+
+
+def test_a_certificate_that_is_no_text_is_refused_by_its_file(tmp_path):
+    (tmp_path / "ca.crt").write_bytes(b"\x30\x82\xff")
+    with pytest.raises(ConfigurationError, match=r"kafka\.ssl\.ca\.location: .*ca\.crt"):
+        java_security({"security.protocol": "SSL", "ssl.ca.location": str(tmp_path)}, {})

@@ -3,6 +3,7 @@ import signal
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 from structlog.testing import capture_logs
@@ -162,3 +163,13 @@ def test_a_jvm_that_is_no_child_and_does_not_answer_is_left_to_whoever_watches()
     heartbeat._answered_at -= 20.0
     assert heartbeat._beat()
     assert not heartbeat.answered_within(15.0)
+
+
+def test_a_process_whose_name_is_no_text_is_counted_too():
+    name = Path("/proc/self/comm")
+    before = name.read_bytes()
+    name.write_bytes(b"\xff")
+    try:
+        assert cpu_seconds(os.getpid()) is not None
+    finally:
+        name.write_bytes(before.rstrip(b"\n"))
