@@ -101,7 +101,7 @@ def apply(group: str, file: Any, **options: Any) -> None:
 
     try:
         fields = json.load(file)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:  # no JSON, or nested too deeply
         raise OrderError(f"{file.name}: is no JSON: {error}") from error
     if isinstance(fields, dict) and isinstance(fields.get("preview"), dict):
         fields = fields["preview"]

@@ -84,5 +84,5 @@ def candidate(text: str) -> Candidate:
 def _value(text: str) -> Any:
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text  # the option's own check reports what is expected

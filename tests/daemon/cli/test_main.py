@@ -5,9 +5,11 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from levelwind.assignors.problem.inputs import ProblemError
 from levelwind.daemon.cli.main import COMMANDS, main
 from levelwind.daemon.cli.options import SettingsSource
 from levelwind.daemon.shown_groups.group_view import GroupView
+from levelwind.daemon.simulation.strategy.candidates import candidate
 
 
 def levelwind(*arguments, stdin=None):
@@ -189,3 +191,21 @@ def test_a_demo_on_a_cluster_that_is_not_there_ends_with_3(tmp_path):
         "topic.timeout=0.5",
     )
     assert result.exit_code == 3
+
+
+@pytest.mark.parametrize(
+    "given",
+    ["{", "[" * 100_000, '{"target":' * 100_000, "1" * 5000],
+    ids=["cut", "nested lists", "nested objects", "long"],
+)
+def test_a_saved_plan_that_is_no_json_is_wrong_usage(given, tmp_path):
+    file = tmp_path / "plan.json"
+    file.write_bytes(given.encode())
+    result = levelwind("apply", "g", str(file))
+    assert result.exit_code == 2
+    assert f"{file}: is no JSON" in result.stderr
+
+
+def test_a_candidates_option_that_is_nested_too_deeply_is_refused_by_its_strategy():
+    with pytest.raises(ProblemError, match="max_moves"):
+        candidate("optimal:max_moves=" + "[" * 100_000)
