@@ -110,6 +110,8 @@ class ManagedGroup(Struct, frozen=True, kw_only=True):
     """The watch over what the partitions ask of the members."""
     stale_lags: frozenset[str] = frozenset()
     """Topics whose lag was too old for the plan in force; that has been logged."""
+    unseen_since: float | None = None
+    """Boot seconds at which a watched group was first found `unseen`; None if it is not."""
     handover_since: float | None = None
     """Time at which the plan was published whose hand-over is under way; None once the hand-over is
     complete."""
@@ -123,18 +125,23 @@ class ManagedGroup(Struct, frozen=True, kw_only=True):
 
     @property
     def forgettable(self) -> bool:
-        """Whether nothing is left of the group, so that its state can be dropped."""
-        return not (
-            not self.idle
-            or self.plan
-            or self.lags
-            or self.proxied
-            or self.speeds
-            or self.triggers
-            or self.operator
-            or self.policy.changes
-            or self.records_lost_at is not None
+        """Whether nothing is left of the group, so that its state can be dropped.
+
+        A change that no plan has followed is nothing without members: the first one that joins is
+        another.
+        """
+        return (
+            self.idle
+            and self.unseen
+            and not self.plan
+            and not self.speeds
+            and self.records_lost_at is None
         )
+
+    @property
+    def unseen(self) -> bool:
+        """Whether neither the pipeline nor the proxy nor an operator names the group."""
+        return not (self.lags or self.proxied or self.triggers or self.operator)
 
     @property
     def idle(self) -> bool:

@@ -17,7 +17,7 @@ from levelwind.daemon.control.state.deadlines import (
     deadlines_of,
     planned_at,
 )
-from levelwind.daemon.control.watched.watched_decision import decide_watched
+from levelwind.daemon.control.watched.watched_decision import GONE_SECONDS, decide_watched
 from levelwind.daemon.doubling_pause import DoublingPause
 
 if TYPE_CHECKING:
@@ -127,10 +127,11 @@ def current_deadlines(
 ) -> Deadlines:
     """Return the deadlines of a group; a group whose plan is due no more ceases to wait for it.
 
-    A watched group is looked at at every tick: the settings name each of them, so they are few.
+    A watched group is looked at at every tick while anything names it.
     """
     if group.name in state.modes and group.idle:
-        return Deadlines(AT_ONCE, NEVER, NEVER)
+        since = group.unseen_since if group.unseen else None
+        return Deadlines(AT_ONCE if since is None else since + GONE_SECONDS, NEVER, NEVER)
     postponement = state.postponed.get(group.name)
     awaits_plan = group.name in state.backlog
     if awaits_plan and (postponement is not None or planned_at(group, context) > context.now):

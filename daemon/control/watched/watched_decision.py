@@ -4,6 +4,10 @@ The causes and limits of plans are those of managed groups. A plan counts as fol
 owners are those that it names; the next trigger waits for that, but not longer than
 `FOLLOW_SECONDS`: who applies plans may be away. In mode `advisory` nobody applies them, so nothing
 waits, and a plan that says what the last one said is not published again.
+
+The plan of a group that is gone ends: with a pattern for the names of groups, each console consumer
+would leave one for ever. Gone is a group without any lag record: the pipeline deletes those of
+groups without members and commits. A record that is merely old says that the pipeline is away.
 """
 
 from __future__ import annotations
@@ -22,7 +26,13 @@ from levelwind.daemon.control.context import LogEvent
 from levelwind.daemon.control.decision.decide import evaluate_last_plan, plan_if_due
 from levelwind.daemon.control.decision.ordered_plan import ended_proposal
 from levelwind.daemon.control.gain.cooldown import TRIGGERED
-from levelwind.daemon.control.policy import Objection, Situation, Suppression, retry_pause
+from levelwind.daemon.control.policy import (
+    Objection,
+    PolicyState,
+    Situation,
+    Suppression,
+    retry_pause,
+)
 from levelwind.daemon.control.settings import Cause
 from levelwind.daemon.control.watched.watched_snapshot import WatchedSnapshot, planned_basis
 
@@ -32,6 +42,10 @@ if TYPE_CHECKING:
     from levelwind.daemon.control.managed_group import ManagedGroup
     from levelwind.daemon.control.planning import ComputedPlan
     from levelwind.daemon.control.settings import PlanSettings
+
+GONE_SECONDS = 3600.0
+"""Seconds after which a group that nothing names has no plan any more. They count anew from a start
+of the daemon: the topics of lag and triggers may have been made anew meanwhile."""
 
 FOLLOW_SECONDS = 30.0
 """Longest time that a plan which is not followed holds back triggers."""
@@ -54,6 +68,9 @@ def decide_watched(
         context: settings, layouts and time.
         may_plan: whether a plan may be computed now; if one is due, the decision says so.
     """
+    if group.unseen:
+        return _decide_unseen(group, context)
+    group = replace(group, unseen_since=None)
     snapshot = WatchedSnapshot(group, context)
     if not snapshot.members:
         return Decision(group=group)
@@ -71,8 +88,17 @@ def decide_watched(
     return evaluated.then(planned)
 
 
+def _decide_unseen(group: ManagedGroup, context: ControlContext) -> Decision:
+    """End the plan of a group that nothing has named for long, and forget what was due."""
+    since = context.now if group.unseen_since is None else group.unseen_since
+    if group.plan is None or context.now - since < GONE_SECONDS:
+        return Decision(group=replace(group, unseen_since=since))
+    ended = end_plan(replace(group, policy=PolicyState(), proposal=None))
+    return replace(ended, records=(*ended.records, *ended_proposal(group)))
+
+
 def end_plan(group: ManagedGroup) -> Decision:
-    """Delete a plan of a group that the settings no longer have watched."""
+    """Delete the plan of a group that is gone, or that the settings no longer have watched."""
     epoch = max(group.next_epoch - 1, group.ledger.epoch)
     ended = replace(
         group, plan=None, basis=None, target={}, ledger=replace(group.ledger, epoch=epoch)

@@ -1,0 +1,131 @@
+"""Transcripts of watched groups that are gone, as console consumers are by the dozen."""
+
+import pytest
+
+from levelwind.assignors.protocol.records import OperatorRecord, Tombstone
+from levelwind.daemon.config.group_patterns import GroupModes
+from levelwind.daemon.config.groups import GroupSection
+from levelwind.daemon.control.schedule import ticking
+from levelwind.daemon.control.settings import PlanSettings
+from levelwind.daemon.control.watched.watched_decision import GONE_SECONDS
+from levelwind_testing.control.play import Play
+from levelwind_testing.records import lag, member, topic
+
+OF_LAG = Tombstone(("lag", "g", "t"))
+
+
+def sampled(play, group="g", members=("m0", "m1"), behind=0):
+    owner = tuple(number % len(members) for number in range(4))
+    play.receive(
+        "lag",
+        lag(behind, 0, 0, 0, group=group, members=members, owner=owner, at=round(play.now * 1000)),
+    )
+
+
+def watched(mode="advisory", **planning):
+    play = Play(
+        planning=PlanSettings(strategy="uniform", **planning),
+        modes=GroupModes({"*": GroupSection(mode=mode)}),
+    )
+    play.start(topic())
+    sampled(play)
+    play.wait(5)
+    assert len(play.plans) == 1
+    return play
+
+
+@pytest.mark.parametrize("mode", ["advisory", "published", "proxy"])
+def test_nothing_is_left_of_a_group_that_is_gone_for_an_hour(mode):
+    play = watched(mode)
+    play.receive("lag", OF_LAG)
+    play.wait(GONE_SECONDS - 10, step=5)
+    assert {record.key[0] for record in play.kept()} >= {"g", "p"}
+    play.wait(20, step=5)
+    assert not any(record.key[0] in {"g", "p"} for record in play.kept())
+    assert list(play.state.groups) == []
+    play.restart()
+    assert list(play.state.groups) == []
+
+
+def test_a_group_that_comes_back_within_the_hour_keeps_its_plan():
+    play = watched()
+    for _ in range(3):
+        play.receive("lag", OF_LAG)
+        play.wait(GONE_SECONDS - 10, step=5)
+        sampled(play)
+        play.wait(10)
+    assert len(play.plans) == 1
+    assert "g" in play.state.groups
+
+
+def test_a_group_that_comes_back_later_gets_a_plan_with_a_higher_epoch():
+    play = watched()
+    play.receive("lag", OF_LAG)
+    play.wait(GONE_SECONDS + 10, step=5)
+    sampled(play)
+    play.wait(5)
+    assert [plan["group_epoch"] for plan in play.plans] == [1, 2]
+
+
+def test_old_lag_ends_no_plan():
+    """The pipeline is away: its records stay as they are."""
+    play = watched()
+    play.wait(2 * GONE_SECONDS, step=5)
+    assert "g" in play.state.groups
+    assert ("g", "g") in {record.key for record in play.kept()}
+
+
+def test_the_hour_counts_from_the_start_of_the_daemon():
+    """Before its first sample, a start on topics that were made anew looks like groups gone."""
+    play = watched()
+    play.receive("lag", OF_LAG)
+    play.wait(GONE_SECONDS - 10, step=5)
+    play.restart()
+    play.wait(GONE_SECONDS - 10, step=5)
+    assert "g" in play.state.groups
+    play.wait(20, step=5)
+    assert "g" not in play.state.groups
+
+
+def test_a_proposal_ends_with_the_plan():
+    play = watched(approval=True)
+    request = OperatorRecord(group="g", at=1, by="me", action="rebalance", reason="")
+    play.receive("control", request)
+    play.wait(5)
+    assert len(play.logged("plan.proposed")) == 1
+    play.receive("lag", OF_LAG)
+    play.wait(GONE_SECONDS + 10, step=5)
+    assert ("control", Tombstone(("proposal", "g"))) in play.published
+
+
+def test_a_group_that_is_gone_costs_no_look(monkeypatch):
+    play = watched()
+    for number in range(20):
+        sampled(play, f"console-{number}", ("c",))
+    play.wait(5)
+    for number in range(20):
+        play.receive("lag", Tombstone(("lag", f"console-{number}", "t")))
+    play.wait(5)
+    assert len(play.state.groups) == 21
+    looks, look = [], ticking._look
+    monkeypatch.setattr(ticking, "_look", lambda g, c: looks.append(g.name) or look(g, c))
+    play.wait(10)
+    assert set(looks) == {"g"}
+
+
+def test_a_group_that_is_gone_before_its_first_plan_is_forgotten_at_once():
+    play = watched()
+    sampled(play, "short")
+    play.wait(0.5)
+    play.receive("lag", Tombstone(("lag", "short", "t")))
+    play.wait(1)
+    assert list(play.state.groups) == ["g"]
+
+
+def test_a_managed_group_that_never_had_a_plan_is_forgotten_with_its_last_member():
+    play = Play()
+    play.start(topic())
+    play.join(member("m0", topics=("unknown",)))
+    play.leave("m0", "i1")
+    play.wait(1)
+    assert list(play.state.groups) == []
