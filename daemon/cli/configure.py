@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from levelwind.daemon.cli.options import format_option, with_settings
+from levelwind.daemon.console import echo
 
 if TYPE_CHECKING:
     from levelwind.daemon.cli.options import SettingsSource
@@ -63,4 +64,4 @@ def show(defaults: bool, java: bool, levers: bool, source: SettingsSource, form:
             click.echo(json.dumps(row, sort_keys=True, default=str))
         else:
             value = json.dumps(row["value"], default=str, ensure_ascii=False)
-            click.echo(f"{row['path']} = {value}  # {row['origin']}")
+            echo(f"{row['path']} = {value}  # {row['origin']}")

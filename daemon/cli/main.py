@@ -10,7 +10,9 @@ Exit codes: 0 done · 1 a bug · 2 wrong usage or settings · 3 the cluster is n
 from __future__ import annotations
 
 import os
+import sys
 from importlib import import_module
+from io import TextIOWrapper
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
@@ -93,6 +95,10 @@ class LazyGroup(click.Group):
         # Otherwise importing NumPy starts a BLAS thread for each core, which costs 50 ms of CPU
         # with two cores; levelwind's matrix products are too small to gain from threads.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+        # A name, an arrow or a dash that the terminal's encoding does not have is an escape there,
+        # as standard error does it anyway; otherwise it would end the command with a traceback.
+        if isinstance(sys.stdout, TextIOWrapper):
+            sys.stdout.reconfigure(errors="backslashreplace")
         try:
             return super().invoke(ctx)
         except LevelwindError as error:

@@ -11,6 +11,8 @@ from levelwind.daemon.cli.options import SettingsSource
 from levelwind.daemon.shown_groups.group_view import GroupView
 from levelwind.daemon.simulation.strategy.candidates import candidate
 
+CJK = "\N{CJK UNIFIED IDEOGRAPH-4E2D}"
+
 
 def levelwind(*arguments, stdin=None):
     return CliRunner().invoke(main, arguments, input=stdin)
@@ -209,3 +211,49 @@ def test_a_saved_plan_that_is_no_json_is_wrong_usage(given, tmp_path):
 def test_a_candidates_option_that_is_nested_too_deeply_is_refused_by_its_strategy():
     with pytest.raises(ProblemError, match="max_moves"):
         candidate("optimal:max_moves=" + "[" * 100_000)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("config", "show"),
+        ("config", "show", "--defaults"),
+        ("config", "show", "--format", "json"),
+        ("groups",),
+        ("explain", "--partition", f"{CJK}/0"),
+        ("compare",),
+        ("assign",),
+        ("describe", "--help"),
+    ],
+    ids=" ".join,
+)
+def test_a_name_that_the_terminal_cannot_show_is_printed_as_an_escape(
+    arguments, tmp_path, monkeypatch
+):
+    views = {CJK: GroupView(CJK, members={CJK: None})}
+    monkeypatch.setattr("levelwind.daemon.inspection.show.read_views", lambda _: views)
+    file = tmp_path / "levelwind.toml"
+    file.write_text(f'[groups."{CJK}"]\nstrategy = "lag"', encoding="utf-8")
+    problem = {
+        "id": CJK,
+        "strategy": "lag",
+        "topics": {CJK: {"partitions": 1}},
+        "members": {CJK: {"topics": [CJK]}},
+    }
+    problems = tmp_path / "problems.jsonl"
+    problems.write_text(json.dumps(problem))
+    further = {
+        "config": ["--config", str(file)],
+        "explain": [str(problems)],
+        "compare": [str(problems)],
+        "assign": [str(problems)],
+    }
+    result = CliRunner(charset="latin-1").invoke(main, [*arguments, *further.get(arguments[0], [])])
+    assert result.exit_code == 0, result.output
+    assert "\\u" in result.stdout or "--help" in arguments
+
+
+def test_a_group_that_the_settings_name_steers_no_terminal(tmp_path):
+    file = tmp_path / "levelwind.toml"
+    file.write_text('[groups."a\\u001bc"]\nstrategy = "lag"')
+    assert "groups.a\\x1bc.strategy" in levelwind("config", "show", "--config", str(file)).stdout
