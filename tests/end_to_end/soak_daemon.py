@@ -104,6 +104,8 @@ class Traffic:
                 work()
             except KafkaException as error:  # while a broker restarts, or a topic has just gone
                 self.failures[str(error.args[0].code())] += 1
+            except TimeoutError:  # beside other work a change of topics may take longer than that
+                self.failures["no answer"] += 1
 
     def make(self, topic: str, partitions: int) -> None:
         self.admin.create_topics([NewTopic(topic, partitions, 3)])[topic].result(30)
