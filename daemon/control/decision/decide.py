@@ -150,51 +150,19 @@ def plan_if_due(
     """
     waits = _order_waits(group, situation, snapshot)
     if waits is not None:
-        group = kept_plan.without_order(waits.group)
-        situation = situation._replace(requested=False, raised=(), awaited=group.awaited)
-    planned = _plan_if_due(
-        group,
-        situation,
-        planning,
-        snapshot,
-        may_plan=may_plan,
-        publish=publish,
-        object_to=object_to,
-    )
-    if waits is None:
-        return planned
-    return waits.then(replace(planned, group=kept_plan.with_order_of(waits.group, planned.group)))
-
-
-def _order_waits(
-    group: ManagedGroup, situation: Situation, snapshot: GroupSnapshot
-) -> Decision | None:
-    """Return the decision that lets an operator's order wait for the thaw; None if none waits."""
-    if not kept_plan.has_order(group):
-        return None
-    order = Cause.OPERATOR
-    frozen = kept_plan.objection_of_freeze(group, order, snapshot)
-    if frozen is None:
-        return None
-    context = snapshot.context
-    alone = kept_plan.order_alone(group.policy)
-    if alone.due(situation._replace(raised=()), context.now, context.settings) is not order:
-        return Decision(group=group)
-    waiting = kept_plan.put_off(group, {order}, frozen.until)
-    return suppress(waiting, order, frozen, None, snapshot)
-
-
-def _plan_if_due(
-    group: ManagedGroup,
-    situation: Situation,
-    planning: PlanSettings,
-    snapshot: GroupSnapshot,
-    *,
-    may_plan: bool,
-    publish: Callable[[ManagedGroup, Cause, ComputedPlan], Decision],
-    object_to: Callable[[Cause, ComputedPlan], Suppression | None],
-) -> Decision:
-    """Make the plan that is due, whatever waits beside it."""
+        rest = kept_plan.without_order(waits.group)
+        planned = plan_if_due(
+            rest,
+            situation._replace(requested=False, raised=(), awaited=rest.awaited),
+            planning,
+            snapshot,
+            may_plan=may_plan,
+            publish=publish,
+            object_to=object_to,
+        )
+        return waits.then(
+            replace(planned, group=kept_plan.with_order_of(waits.group, planned.group))
+        )
     cause = _due_cause(group, situation, snapshot)
     if isinstance(cause, Decision):
         return cause
@@ -213,6 +181,24 @@ def _plan_if_due(
     else:
         decision = publish(group, cause, plan)
     return replace(decision, computed=True)
+
+
+def _order_waits(
+    group: ManagedGroup, situation: Situation, snapshot: GroupSnapshot
+) -> Decision | None:
+    """Return the decision that lets an operator's order wait for the thaw; None if none waits."""
+    if not kept_plan.has_order(group):
+        return None
+    order = Cause.OPERATOR
+    frozen = kept_plan.objection_of_freeze(group, order, snapshot)
+    if frozen is None:
+        return None
+    context = snapshot.context
+    alone = kept_plan.order_alone(group.policy)
+    if alone.due(situation._replace(raised=()), context.now, context.settings) is not order:
+        return Decision(group=group)
+    waiting = kept_plan.put_off(group, {order}, frozen.until)
+    return suppress(waiting, order, frozen, None, snapshot)
 
 
 def _due_cause(
