@@ -311,6 +311,39 @@ PIPELINE = (
 
 OBSERVER = (
     SourceMutant(
+        name="missing-right-repeats-the-commit",
+        file="daemon/kafka/publisher.py",
+        old="""\
+        if lacks_right and what == "initialise":
+""",
+        new="""\
+        if lacks_right:
+""",
+        harm=(
+            "A right that was missing for a moment has the planner repeat a commit on a dead "
+            "client, with the lead kept, until a restart."
+        ),
+        caught_by=(
+            "tests/daemon/kafka/test_refused_transactions.py"
+            "::test_an_error_that_is_fatal_to_the_client_ends_the_term"
+        ),
+    ),
+    SourceMutant(
+        name="unread-log-stays-first",
+        file="daemon/observer/last_records.py",
+        old="""\
+        waiting = replace(self, still=0, still_needed=MAX_STILL_SAMPLES)
+""",
+        new="""\
+        waiting = self
+""",
+        harm="A topic that may not be read keeps the ends of all other logs from being found.",
+        caught_by=(
+            "tests/daemon/observer/test_last_records.py"
+            "::test_partitions_that_cannot_be_read_hold_up_no_others[64]"
+        ),
+    ),
+    SourceMutant(
         name="lost-sample-never-forgotten",
         file="daemon/observer/metadata_topic.py",
         old="""\
@@ -423,6 +456,23 @@ OBSERVER = (
 """Of the observer and the access to Kafka."""
 
 CLIENTS = (
+    SourceMutant(
+        name="plan-while-connecting-is-lost",
+        file="daemon/proxy/membership.py",
+        old="""\
+    if not state.settled or is_news(answered):
+""",
+        new="""\
+    if not state.settled:
+""",
+        harm=(
+            "A plan that is made while the proxy connects anew is not dictated before the next one."
+        ),
+        caught_by=(
+            "tests/daemon/proxy/test_proxy_machine.py"
+            "::test_a_plan_that_comes_while_the_connection_is_opened_again_is_dictated[connecting-0]"
+        ),
+    ),
     SourceMutant(
         name="handed-back-batch-keeps-its-last-offset",
         file="assignors/clients/confluent/committing/offsets.py",
@@ -624,6 +674,23 @@ RECORDS = (
 )
 
 SHOWN = (
+    SourceMutant(
+        name="standby-shows-the-pipeline-of-its-term",
+        file="daemon/service/availability/pipeline_host.py",
+        old="""\
+        if not leading:
+            self._drop_remote()
+""",
+        new="""\
+        if not leading:
+            self._remote = None
+""",
+        harm="A daemon that stands by pages for ever for a pipeline that it watched once.",
+        caught_by=(
+            "tests/daemon/service/availability/test_pipeline_host.py"
+            "::test_a_daemon_that_leads_no_more_shows_nothing_of_a_pipeline_elsewhere"
+        ),
+    ),
     SourceMutant(
         name="old-facts-are-good-enough",
         file="daemon/service/availability/latest_facts.py",

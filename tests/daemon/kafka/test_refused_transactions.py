@@ -102,5 +102,8 @@ def test_an_error_that_is_fatal_to_the_client_ends_the_term(producer, log):
     publisher = Publisher({}, Topics("lw."), log=log)
     producer.dead = KafkaError(KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, fatal=True)
     for _ in range(2):
-        with pytest.raises(FencedError, match=r"lacks WRITE on transactional id lw\.planner"):
+        with pytest.raises(
+            LevelwindError, match=r"lacks WRITE on transactional id lw\.planner"
+        ) as raised:
             publisher.publish([RECORD])
+        assert raised.type is FencedError
