@@ -11,8 +11,10 @@ from typing import Annotated
 
 from pydantic import Field
 
-MAX_SECONDS = 3_155_760_000.0
-"""A century."""
+from levelwind.assignors.handover.timers import MAX_TIMER_SECONDS
+
+MAX_SECONDS = MAX_TIMER_SECONDS
+"""A century, for the daemon's durations as for the timers of the hand-over."""
 
 MAX_REQUEST_SECONDS = 3600.0
 """The longest time-out of a request that librdkafka takes."""

@@ -96,11 +96,11 @@ def without_ended_commits(state: TopicState, newest: int) -> TopicState:
         newest: the time of the newest commit or plan of the topic that was read.
     """
     if newest - state.at < READER_TTL_MS:
-        ended = not counted(state).commits.code.size
-        if not ended:
+        if counted(state).commits.code.size:
             return state
-        none = CommitTable.empty(), UncountedCommits.empty()
-        return replace(state, commits=none[0], uncounted_commits=none[1])
+        return replace(
+            state, commits=CommitTable.empty(), uncounted_commits=UncountedCommits.empty()
+        )
     uncounted, commits = state.uncounted_commits, state.commits
     return replace(
         state,
