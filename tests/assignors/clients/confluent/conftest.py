@@ -60,6 +60,12 @@ def _make_topics(bootstrap, sizes, config):
 
 
 @pytest.fixture
+def timers():
+    """Timers of the planner and its members: short, as no test waits long for an answer."""
+    return TIMERS
+
+
+@pytest.fixture
 def boot(monkeypatch):
     """The boot clock of the members and the planner in this process, which a test lets jump."""
     jumping = JumpingClock()
@@ -80,7 +86,7 @@ def topic(cluster, fresh, make_topics):
 
 
 @pytest.fixture
-def make_consumer(cluster, topic, boot):
+def make_consumer(cluster, topic, boot, timers):
     """Make a consumer for a planner: `make_consumer(planner, "i0", **settings)`."""
     consumers = []
 
@@ -97,7 +103,7 @@ def make_consumer(cluster, topic, boot):
                 topics=[topic],
                 instance=instance,
                 prefix=planner.topics.prefix,
-                timers=TIMERS,
+                timers=timers,
                 **options,
             )
         )
@@ -131,7 +137,7 @@ def make_brokerless(monkeypatch):
 class ScriptedPlanner(Thread):
     """Publishes `share(members)`, where `members` are the live instances, sorted."""
 
-    def __init__(self, bootstrap, prefix, group, share, new_from):
+    def __init__(self, bootstrap, prefix, group, share, new_from, timers):
         super().__init__(daemon=True)
         self.topics = Topics(prefix)
         self.group = group
@@ -144,7 +150,8 @@ class ScriptedPlanner(Thread):
         self.records: list[MemberRecord | Tombstone] = []
         self.live: dict[str, str] = {}
         self.last_record_at: dict[Incarnation, float] = {}
-        self.ledger = Ledger.empty(group=group, timers=TIMERS)
+        self.timers = timers
+        self.ledger = Ledger.empty(group=group, timers=timers)
         self.evictions: dict[Incarnation, float] = {}
         self.announced_at = clock()
         self.failure = None
@@ -229,7 +236,7 @@ class ScriptedPlanner(Thread):
     def plan(self, producer):
         for instance, name in list(self.live.items()):
             incarnation = Incarnation(instance, name)
-            if clock() - self.last_record_at[incarnation] > TIMERS.dead_after:
+            if clock() - self.last_record_at[incarnation] > self.timers.dead_after:
                 self.ledger = self.ledger.evict(incarnation, planner_time())
                 self.forget(incarnation)
         self.fence()
@@ -275,7 +282,7 @@ class ScriptedPlanner(Thread):
 
 
 @pytest.fixture
-def plan(cluster, fresh, make_topics, boot):
+def plan(cluster, fresh, make_topics, boot, timers):
     """Start a planner: `plan(share, group=group)`.
 
     The planner has topics under its own prefix, and by default a group of its own.
@@ -288,7 +295,7 @@ def plan(cluster, fresh, make_topics, boot):
             names = Topics(prefix)
             make_topics({names.members: 2, names.assignments: 2}, **{"cleanup.policy": "compact"})
         group = group or fresh("group")
-        planner = ScriptedPlanner(cluster.bootstrap, prefix, group, share, new_from)
+        planner = ScriptedPlanner(cluster.bootstrap, prefix, group, share, new_from, timers)
         planners.append(planner)
         if topics:
             planner.start()

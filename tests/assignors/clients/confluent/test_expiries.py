@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
+from levelwind.assignors.handover.timers import Timers
 from levelwind.deploy.cluster import Cluster
 from levelwind_testing.kafka.managed_consumers import (
     commits_of,
@@ -31,6 +32,13 @@ FORGETFUL = {
 IDLE = {"connections.max.idle.ms": 2000}
 """As much shorter than the brokers' as the default of a managed consumer is."""
 RENEW_SECONDS = 5.0
+
+
+@pytest.fixture
+def timers():
+    """As they are by default: a stall in two minutes of polling must not cost a member its lease,
+    nor a commit its second and a half."""
+    return Timers()
 
 
 @pytest.fixture(scope="module")
