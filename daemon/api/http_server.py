@@ -48,9 +48,7 @@ DEFAULT_LISTEN = HttpSection().listen
 CLOSE_SECONDS = 5.0
 """Longest wait for the server's thread at the end."""
 KEEP_ALIVE_SECONDS = 30
-"""Time after which a connection without a request is closed."""
-MOST_CONNECTIONS = 256
-"""Requests and open streams at the same time; further ones get a 503."""
+"""Time after which a connection is closed that has no request, or only a part of one."""
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -162,7 +160,6 @@ class HttpServer(HttpServing):
             server_header=False,
             timeout_keep_alive=KEEP_ALIVE_SECONDS,
             timeout_graceful_shutdown=1,
-            limit_concurrency=MOST_CONNECTIONS,
             ws="none",
             loop="asyncio",
             http=IdleClosingProtocol,

@@ -1,4 +1,4 @@
-"""Guards around every request: the host that was asked for, the size of bodies, and headers.
+"""Guards around every request: the host that was asked for, how much at a time, and headers.
 
 The page may load nothing but its own files and may not be framed. A request for a host that is not
 the daemon's is refused, so that no web page can read the API by giving its own name the address of
@@ -11,12 +11,16 @@ import json
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 PROBES = ("/healthz", "/readyz")
-"""Paths that answer whatever host is asked for: a supervisor asks by address."""
+"""Paths that are always answered, also beside the most requests: a supervisor restarts a daemon
+that does not answer, and asks it by address."""
+
+MOST_REQUESTS = 256
+"""Requests and open streams at the same time; further ones get a 503."""
 
 LARGEST_BODY_BYTES = 4 * 1024 * 1024
 """Largest body of a request: an order to apply an assignment names its partitions."""
@@ -48,6 +52,8 @@ class GuardedApp:
         """
         self._app = app
         self._hosts = hosts
+        self._serving = 0
+        """Requests that are being answered now, without probes."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
@@ -67,18 +73,30 @@ class GuardedApp:
                     message["headers"].append((b"cache-control", b"no-store"))
             await send(message)
 
-        if (
-            self._hosts is not None
-            and scope["path"] not in PROBES
-            and _host(headers.get(b"host", b"")) not in self._hosts
-        ):
-            await _refuse(send_guarded, 421, "this daemon does not answer for that host")
+        if scope["path"] in PROBES:
+            await self._app(scope, _limited(receive), send_guarded)
             return
+        refusal = self._refusal(headers)
+        if refusal is not None:
+            await _refuse(send_guarded, *refusal)
+            return
+        self._serving += 1
+        try:
+            await self._app(scope, _limited(receive), send_guarded)
+        finally:
+            self._serving -= 1
+
+    def _refusal(self, headers: Mapping[bytes, bytes]) -> tuple[int, str] | None:
+        """Return status and reason of a refusal; None: the request is answered."""
+        if self._hosts is not None and _host(headers.get(b"host", b"")) not in self._hosts:
+            return 421, "this daemon does not answer for that host"
         length = headers.get(b"content-length", b"")
         if length.isdigit() and int(length) > LARGEST_BODY_BYTES:
-            await _refuse(send_guarded, 413, f"a body has at most {LARGEST_BODY_BYTES:,} bytes")
-            return
-        await self._app(scope, _limited(receive), send_guarded)
+            return 413, f"a body has at most {LARGEST_BODY_BYTES:,} bytes"
+        # Open connections do not count: one that asks for nothing keeps nobody from asking.
+        if self._serving >= MOST_REQUESTS:
+            return 503, "too many requests at the same time"
+        return None
 
 
 def _limited(receive: Receive) -> Receive:

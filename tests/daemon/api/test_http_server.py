@@ -6,14 +6,19 @@ import socket
 import ssl
 import subprocess
 import time
-from contextlib import closing
+from contextlib import ExitStack, closing
 from urllib.error import URLError
 
 import pytest
 
 from levelwind.daemon.api import http_server
-from levelwind.daemon.api.access import certificate_file
-from levelwind.daemon.api.access.guards import CONTENT_SECURITY_POLICY, LARGEST_BODY_BYTES
+from levelwind.daemon.api.access import certificate_file, guards
+from levelwind.daemon.api.access.guards import (
+    CONTENT_SECURITY_POLICY,
+    LARGEST_BODY_BYTES,
+    MOST_REQUESTS,
+    PROBES,
+)
 from levelwind.daemon.api.http_server import HttpServer
 from levelwind.daemon.config.http_section import HttpSection
 from levelwind.daemon.config.settings import Settings
@@ -207,9 +212,22 @@ def test_a_server_that_is_closed_answers_no_more():
         client.get("/healthz")
 
 
+BEGUN = b"POST /api/v1/levers HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n"
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("sent", [b"", b"GET /healthz HTTP/1.1\r\nHost: local"])
-def test_a_connection_that_asks_for_nothing_is_closed(sent, monkeypatch):
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"",
+        b"GET /healthz HTTP/1.1\r\nHost: local",
+        BEGUN,
+        BEGUN + b"{",
+        BEGUN.replace(b"Content-Length: 9", b"Transfer-Encoding: chunked") + b"1\r\n{\r\n",
+    ],
+    ids=["nothing", "half a head", "no body", "half a body", "some chunks"],
+)
+def test_a_connection_whose_request_never_becomes_whole_is_closed(sent, monkeypatch):
     monkeypatch.setattr(http_server, "KEEP_ALIVE_SECONDS", 1)
     with closing(start()) as server:
         wait_until_served(ApiClient(server.url))
@@ -219,6 +237,50 @@ def test_a_connection_that_asks_for_nothing_is_closed(sent, monkeypatch):
             assert silent.recv(1) == b""
 
 
+@pytest.mark.slow
+def test_a_second_request_that_never_becomes_whole_is_ended_after_the_first_one(monkeypatch):
+    monkeypatch.setattr(http_server, "KEEP_ALIVE_SECONDS", 1)
+    with closing(start()) as server:
+        wait_until_served(ApiClient(server.url))
+        host, _, port = server.address.rpartition(":")
+        with socket.create_connection((host, int(port)), timeout=GENEROUS_SECONDS) as silent:
+            silent.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n" + BEGUN)
+            answers = silent.makefile("rb").read()
+    assert answers.startswith(b"HTTP/1.1 200 ")
+    assert answers.count(b"HTTP/1.1") == 1
+
+
+def test_probes_are_answered_beside_any_number_of_silent_connections():
+    with closing(start()) as server, ExitStack() as opened:
+        client = ApiClient(server.url)
+        wait_until_served(client)
+        host, _, port = server.address.rpartition(":")
+        address = host, int(port)
+        for _ in range(MOST_REQUESTS):
+            opened.enter_context(socket.create_connection(address, timeout=GENEROUS_SECONDS))
+        connections = server._server.server_state.connections
+        wait_until("all connections", lambda: len(connections) >= MOST_REQUESTS)
+        for path in (*PROBES, "/metrics", "/api/v1/groups"):
+            assert client.get(path).status == (503 if path == "/readyz" else 200)
+        assert client.get("/readyz").document["role"] == "starting"
+
+
+def test_requests_beyond_the_most_are_refused_and_probes_are_not(
+    served, client, monkeypatch, eventually
+):
+    streams = served.server._streams
+    eventually(lambda: streams.open == 0)
+    monkeypatch.setattr(guards, "MOST_REQUESTS", 1)
+    with closing(_events(served)) as events:
+        next(events)
+        refused = client.get("/api/v1/groups")
+        assert refused.status == 503
+        assert refused.document == {"error": "too many requests at the same time"}
+        assert [client.get(path).status for path in PROBES] == [200, 200]
+    eventually(lambda: client.get("/api/v1/groups").status == 200)
+
+
+@pytest.mark.slow
 def test_changes_are_streamed_as_they_are_read(served):
     with closing(_events(served)) as events:
         status = next(events)
