@@ -13,15 +13,17 @@ or a transaction was seen open, the last `EXAMINED` offsets are examined for gap
 what has come since. A range of the log keeps its gaps for ever.
 
 A client fetches whole batches: a read costs about one batch a partition, and at most
-`PARTITIONS_AT_ONCE` partitions are read with one sample. A partition whose log ends with a record
-waits twice as long the next time, up to `MAX_STILL_SAMPLES` samples; a partition with markers never
-waits longer than `STILL_SAMPLES`; one that could not be read, as without a right to its topic, as
-long as any. Topics without transactions cost next to nothing.
+`PARTITIONS_AT_ONCE` partitions are read with one sample, those first that stood still longest. A
+partition whose log ends with a record waits twice as long the next time, up to `MAX_STILL_SAMPLES`
+samples; a partition with markers never waits longer than `STILL_SAMPLES`. Where a read failed, as
+without a right to the topic, the same end is read again after `MAX_STILL_SAMPLES`. Topics without
+transactions cost next to nothing.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from heapq import nlargest
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -59,7 +61,7 @@ class LogTail:
     end: int
     """Stable end of the last sample."""
     still: int = 0
-    """Samples since the end moved."""
+    """Samples since the end moved; fewer after a read that did not come to the end."""
     still_needed: int = STILL_SAMPLES
     """Samples without a move after which the last records are read."""
     windows_read: int = 0
@@ -153,7 +155,7 @@ class LogTail:
 
     def unread(self) -> LogTail:
         """The tail after a read that did not come to the end: others are read before it again."""
-        waiting = replace(self, still=0, still_needed=MAX_STILL_SAMPLES)
+        waiting = replace(self, still=self.still_needed - MAX_STILL_SAMPLES)
         return waiting if self.searching else replace(waiting, examine=self.examine // 2)
 
 
@@ -209,9 +211,8 @@ class LogTails:
 
         A partition that could not be read to its end is tried again with a later sample.
         """
-        due = [key for key, tail in self._tails.items() if tail.due and key in partitions][
-            :PARTITIONS_AT_ONCE
-        ]
+        due = [key for key, tail in self._tails.items() if tail.due and key in partitions]
+        due = nlargest(PARTITIONS_AT_ONCE, due, key=lambda key: self._tails[key].still)
         if not due:
             return
         starts = {partitions[key]: self._tails[key].start(begins.get(key, 0)) for key in due}

@@ -332,7 +332,7 @@ OBSERVER = (
         name="unread-log-stays-first",
         file="daemon/observer/last_records.py",
         old="""\
-        waiting = replace(self, still=0, still_needed=MAX_STILL_SAMPLES)
+        waiting = replace(self, still=self.still_needed - MAX_STILL_SAMPLES)
 """,
         new="""\
         waiting = self

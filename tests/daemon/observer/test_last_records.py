@@ -121,6 +121,38 @@ def test_what_takes_too_long_to_examine_is_examined_less_and_in_the_end_not_at_a
     assert tail.known_gaps == (10_000, 10_000)
 
 
+@pytest.mark.parametrize("missed", [1, 3])
+def test_a_read_that_failed_does_not_end_the_search_in_a_log_that_goes_on(missed):
+    period, end, reads, known = 2 * STILL_SAMPLES, 100, 0, 0
+    tail = LogTail(end=end, still=-1)
+    for sample in range(20 * period):
+        if sample % period == 0:
+            end += 2  # a record, and the marker of its transaction
+        tail = tail.sampled(end)
+        if tail.due:
+            reads += 1
+            start = tail.start(0)
+            records = range(start + start % 2, end, 2)
+            tail = tail.unread() if reads == missed else tail.after_reading(records, 0)
+        known += tail.data_end == end - 1
+    assert reads > missed
+    assert known > 15 * STILL_SAMPLES
+
+
+def test_logs_that_stood_still_longest_are_read_before_those_that_move_and_cannot_be_read():
+    reader, tails = DenyingReader("secret"), LogTails({})
+    tails._reader = reader
+    partitions = partitions_by_id([("1", "secret", 10 * PARTITIONS_AT_ONCE), ("2", "orders", 100)])
+    ends = dict.fromkeys(partitions, 10)
+    for sample in range(3 * MAX_STILL_SAMPLES):
+        moved = sample % (STILL_SAMPLES + 1)
+        for key in partitions:
+            ends[key] += key[0] == "1" and key[1] % (STILL_SAMPLES + 1) == moved
+        tails.sampled(ends, ends)
+        tails.read_due(partitions, {}, 2.0)
+    assert {tails.data_end(key) for key, (name, _) in partitions.items() if name == "orders"} == {0}
+
+
 class DenyingReader:
     """Reads every log to its end but those of one topic; notes which partitions it is asked for."""
 
