@@ -9,17 +9,15 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from levelwind.assignors.protocol.partition_ranges import WireError
 from levelwind.daemon.assessment.observed_groups import MemberDetail
 from levelwind.daemon.errors import ConfigurationError
-from levelwind.daemon.inspection.live_members import members_of
+from levelwind.daemon.inspection.live_members import members_by_group
 from levelwind.daemon.wire.broker_connection import ConnectionFailedError, open_connection
 from levelwind.daemon.wire.client_security import client_security
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from levelwind.daemon.wire.broker_connection import BrokerConnection
     from levelwind.daemon.wire.client_security import ClientSecurity
 
 CLIENT_ID = "levelwind-assess"
@@ -80,17 +78,15 @@ async def _read_from(
     found: Details,
 ) -> str | None:
     """Ask one coordinator; return why it could not be asked for all."""
-    connection: BrokerConnection | None = None
     try:
         connection = await open_connection(*address, security, CLIENT_ID, within)
-        for group in groups:
-            async with asyncio.timeout(within):
-                members = await members_of(connection, group)
-            for member in members:
-                found[group, member.id] = MemberDetail(member.rack, member.topics)
-    except (ConnectionFailedError, WireError, TimeoutError) as error:
-        return f"{address[0]}:{address[1]}: {error or 'no answer'}"
+    except ConnectionFailedError as error:
+        return str(error)
+    try:
+        members, failures = await members_by_group(connection, groups, within)
     finally:
-        if connection is not None:
-            connection.close()
-    return None
+        connection.close()
+    for group, described in members.items():
+        for member in described:
+            found[group, member.id] = MemberDetail(member.rack, member.topics)
+    return next((f"{address[0]}:{address[1]}: {why}" for why in failures.values()), None)

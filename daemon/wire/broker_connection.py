@@ -141,7 +141,7 @@ class BrokerConnection(asyncio.Protocol):
         self._sending += encoded
 
     async def ask(self, request: Request) -> Any:
-        """Send a request and wait for its response.
+        """Send a request and wait for its response, for ever: the caller bounds the wait.
 
         Raises:
             ConnectionFailedError: the connection ends before.
