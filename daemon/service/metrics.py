@@ -25,6 +25,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from levelwind.daemon.config.listen import cannot_listen, listen_address, shown_address
+from levelwind.daemon.control.settings import Cause
 from levelwind.daemon.gauges.group_families import families
 from levelwind.daemon.gauges.group_gauges import GroupGauges
 from levelwind.daemon.service.availability.freeze_metrics import FreezeCollector
@@ -134,6 +135,11 @@ class Metrics:
         self._moves = self._counter(
             "moved_partitions", "Partitions moved by plans, by cause of the plan.", ("cause",)
         )
+        # A series that began with its first count would hide that one from `increase()`.
+        for cause in Cause:
+            self._moves.labels(cause)
+            for outcome in OUTCOMES.values():
+                self._decisions.labels(outcome, cause)
         self._handover = self._histogram(
             "handover_seconds", "Seconds from a plan until every partition is with its new owner."
         )

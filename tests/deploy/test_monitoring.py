@@ -269,3 +269,117 @@ def test_the_alerts_fire_on_what_they_are_about_and_not_before(check, tmp_path):
     file = tmp_path / "tests.yaml"
     file.write_text(json.dumps(tests))
     check("test", "rules", str(file))
+
+
+def firing(alert, minutes, *, alerts):
+    """A question of a promtool test: how many alerts of a name fire after so many minutes."""
+    return {
+        "expr": f'count(ALERTS{{alertname="{alert}", alertstate="firing"}}) or vector(0)',
+        "eval_time": f"{minutes}m",
+        "exp_samples": [{"labels": "{}", "value": alerts}],
+    }
+
+
+DEPOSED_BY_EACH_OTHER = {
+    'levelwind_takeovers_total{instance="a"}': "0x7 1x13 2x13 3x120",
+    'levelwind_takeovers_total{instance="b"}': "0x13 1x13 2x13 3x120",
+}
+ENDED_EACH_MINUTE = {
+    'process_start_time_seconds{instance="a"}': "100x3 200x3 300x3 400x3 500x3 600x120",
+    'levelwind_leading{instance="a"}': "1x160",
+}
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize(
+    ("alert", "series", "before", "within", "after"),
+    [
+        # A series with a label begins with its first count.
+        (
+            "LevelwindPlanFailed",
+            {'levelwind_decisions_total{outcome="failed",cause="skew"}': "_x20 1x140"},
+            4,
+            6,
+            30,
+        ),
+        (
+            "LevelwindRecordsRejected",
+            {'levelwind_rejected_records_total{topic="levelwind.members"}': "_x20 7x140"},
+            4,
+            6,
+            30,
+        ),
+        (
+            "LevelwindRecordsRejected",
+            {'levelwind_pipeline_rejected_records_total{reason="malformed key"}': "_x20 500x140"},
+            4,
+            6,
+            30,
+        ),
+        # Each daemon has counted less than what alarms.
+        ("LevelwindTakeovers", DEPOSED_BY_EACH_OTHER, 5, 11, 40),
+        ("LevelwindTakeovers", ENDED_EACH_MINUTE, 2, 5, 40),
+        (
+            "LevelwindCheckpointSetAside",
+            {
+                'levelwind_pipeline_checkpoints_set_aside_total{instance="a"}': "0x20 1x400",
+                'levelwind_pipeline_checkpoints_set_aside_total{instance="b"}': "0x40 1x400",
+            },
+            7,
+            15,
+            90,
+        ),
+    ],
+)
+def test_a_rare_fault_fires_once_it_is_counted_and_not_for_ever(
+    check, tmp_path, alert, series, before, within, after
+):
+    case = {
+        "interval": "15s",
+        "input_series": [{"series": key, "values": values} for key, values in series.items()],
+        "promql_expr_test": [
+            firing(alert, before, alerts=0),
+            firing(alert, within, alerts=1),
+            firing(alert, after, alerts=0),
+        ],
+    }
+    assert_holds(check, tmp_path, case)
+
+
+def panel(title):
+    (found,) = (panel for panel in DASHBOARD["panels"] if panel["title"] == title)
+    return found["targets"][0]["expr"].replace("$__range", "6h").replace("$__rate_interval", "5m")
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize(
+    ("series", "shown"),
+    [
+        ({}, 0),
+        ({'levelwind_rejected_records_total{topic="levelwind.members"}': "_x10 7x80"}, 7),
+        ({'levelwind_pipeline_rejected_records_total{reason="malformed key"}': "_x10 9x80"}, 9),
+        ({'levelwind_rejected_records_total{topic="levelwind.members"}': "5x2000"}, 0),
+    ],
+    ids=["none", "of the daemon alone", "of the pipeline alone", "long ago"],
+)
+def test_the_dashboard_counts_the_first_records_that_are_rejected(check, tmp_path, series, shown):
+    case = {
+        "interval": "15s",
+        "input_series": [{"series": key, "values": values} for key, values in series.items()],
+        "promql_expr_test": [
+            {
+                "expr": panel("Rejected records"),
+                "eval_time": "8h" if "x2000" in str(series) else "20m",
+                "exp_samples": [{"labels": "{}", "value": shown}],
+            }
+        ],
+    }
+    assert_holds(check, tmp_path, case)
+
+
+def assert_holds(check, tmp_path, case):
+    """Let promtool run a case beside the rules."""
+    tests = {"rule_files": [str(ALERTS)], "evaluation_interval": "15s", "tests": [case]}
+    file = tmp_path / "case.yaml"
+    file.write_text(json.dumps(tests), encoding="utf-8")
+    check("test", "rules", str(file))

@@ -10,6 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from levelwind.assignors.protocol import partition_ranges as ranges
 from levelwind.assignors.protocol.records import Tombstone
 from levelwind.daemon.control.context import LogEvent
+from levelwind.daemon.control.settings import Cause
 from levelwind.daemon.control.state.control_facts import facts_about
 from levelwind.daemon.errors import ConfigurationError
 from levelwind.daemon.service.metrics import Metrics, serve
@@ -175,6 +176,14 @@ def test_decisions_and_ticks_are_counted(metrics):
     assert found["levelwind_handover_seconds_bucket", "1.5"] == 1
     assert found["levelwind_observer_tick_seconds_count", "offsets"] == 1
     assert found["levelwind_observer_unanswered_ticks_total", "offsets"] == 1
+
+
+def test_every_outcome_of_every_cause_is_counted_from_nought(metrics):
+    found = scrape(metrics)
+    for cause in Cause:
+        assert found["levelwind_moved_partitions_total", cause] == 0
+        for outcome in ("published", "confirmed", "suppressed", "failed"):
+            assert found["levelwind_decisions_total", cause, outcome] == 0
 
 
 def test_the_fields_that_are_counted_are_those_that_the_control_says(metrics, play):
