@@ -99,23 +99,26 @@ class PipelineChild:
     def __init__(
         self,
         settings: Settings,
-        jars: tuple[Path, ...],
+        jars: Callable[[], tuple[Path, ...]],
         attempts: Attempts,
         on_event: Callable[[Mapping[str, Any]], None] = lambda _: None,
         command: Sequence[str] = COMMAND,
         *,
         daemon: str | None = None,
     ) -> None:
-        """Write the parameters of the process to a file; `watch` starts the process.
+        """Make a child that is not started yet; `watch` starts it.
 
         Args:
             settings: the settings of the daemon.
-            jars: the jars of Spark's class path.
+            jars: returns the jars of Spark's class path, at each start.
             attempts: limits and back-off of the restarts.
             on_event: called with each event of the process, in a thread of its own.
             command: the command of the process, without the file of its parameters.
             daemon: the name of this daemon, for the pipeline's record.
         """
+        self._settings = settings
+        self._jars = jars
+        self._daemon = daemon
         self._command = command
         self._on_event = on_event
         self._file = settings.state_dir / "pipeline-settings.json"
@@ -124,15 +127,12 @@ class PipelineChild:
         self._progress_timeout = settings.pipeline.progress_timeout
         self._running: RunningChild | None = None
         self._start_at = float("-inf")
-        # Settings of clients may hold secrets, so nobody else may read the file.
-        descriptor = os.open(self._file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        os.fchmod(descriptor, 0o600)  # also where the file existed before
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            order = PipelineOrder(settings=settings, jars=jars, daemon=daemon)
-            file.write(order.model_dump_json())
 
     def watch(self, now: float) -> None:
         """Note the death of the process, start it when that is due, kill it when it is silent.
+
+        A start that the machine refuses is a death, too: a disk without room, or a limit of
+        processes or files that is reached, passes.
 
         Raises:
             PipelineFailedError: the process died more often than the settings allow.
@@ -140,7 +140,13 @@ class PipelineChild:
         if self._running is not None:
             self._look(self._running, now)
         if self._running is None and now >= self._start_at:
-            self._start(now)
+            log.info("pipeline.starting", attempt=len(self._attempts.died) + 1)
+            try:
+                self._start(now)
+            except OSError as error:
+                reason = f"the pipeline's process cannot be started: {error}"
+                log.error("pipeline.failed", error=reason, cause="machine", rebuild=False)  # noqa: TRY400 - the text says it all
+                self._note_death(None, now)
 
     def _look(self, running: RunningChild, now: float) -> None:
         """Kill the process when it is silent, and note its death."""
@@ -154,13 +160,18 @@ class PipelineChild:
                 log.warning("pipeline.quiet", reason=missing, restart_after=self._answer_timeout)
             return
         self._running = None
+        self._note_death(code, now)
+
+    def _note_death(self, code: int | None, now: float) -> None:
+        """Set the time of the next start; `code` is None for a process that was never started."""
         self._attempts = self._attempts.after_death(now)
         attempt = len(self._attempts.died)
         if self._attempts.exhausted:
             log.error("pipeline.gave_up", attempts=attempt, window=self._attempts.window)
+            last = "at its start" if code is None else f"with exit code {code}"
             raise PipelineFailedError(
-                f"the pipeline died {attempt} times within {self._attempts.window:.0f} s, last with"
-                f" exit code {code}; the log above says why. The settings pipeline.restarts and"
+                f"the pipeline died {attempt} times within {self._attempts.window:.0f} s, last"
+                f" {last}; the log above says why. The settings pipeline.restarts and"
                 " pipeline.restart_window limit the restarts"
             )
         self._start_at = now + self._attempts.pause
@@ -168,7 +179,13 @@ class PipelineChild:
         log.error("pipeline.died", exit_code=code, attempt=attempt, restart_in=self._attempts.pause)
 
     def _start(self, now: float) -> None:
-        log.info("pipeline.starting", attempt=len(self._attempts.died) + 1)
+        """Write the parameters of the process to a file, and start it."""
+        order = PipelineOrder(settings=self._settings, jars=self._jars(), daemon=self._daemon)
+        # Settings of clients may hold secrets, so nobody else may read the file.
+        descriptor = os.open(self._file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            os.fchmod(descriptor, 0o600)  # also where the file existed before
+            file.write(order.model_dump_json())
         command = [*self._command, str(self._file)]
         child = guard.start(command, grace=STOP_SECONDS, output=subprocess.PIPE)
         signs = SignsOfLife.of_start(

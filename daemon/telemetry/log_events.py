@@ -857,7 +857,8 @@ VOCABULARY: tuple[EventSpec, ...] = (
         "pipeline.died",
         "error",
         "exit_code attempt restart_in",
-        "The pipeline's process ended; it is restarted after `restart_in` seconds.",
+        "The pipeline's process ended, or could not be started, with `exit_code` null then; it is "
+        "started again after `restart_in` seconds.",
     ),
     _event(
         "pipeline.quiet",

@@ -21,6 +21,7 @@ from levelwind.deploy.jars import classpath
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from pathlib import Path
 
     from levelwind.assignors.protocol.records import PipelineRecord
     from levelwind.daemon.config.settings import Settings
@@ -143,15 +144,11 @@ class PipelineHost:
 
     def _start_child(self, now: float) -> None:
         settings = self._settings.pipeline
-        try:
-            jars = classpath("spark")
-        except SetupError as error:
-            raise PipelineFailedError(str(error)) from error
         self._drop_remote()
         self._superseded.clear()
         attempts = Attempts(allowed=settings.restarts, window=settings.restart_window)
         self._child = PipelineChild(
-            self._settings, jars, attempts, self._on_event, daemon=self._daemon
+            self._settings, _jars_of_spark, attempts, self._on_event, daemon=self._daemon
         )
         self._child.watch(now)
 
@@ -171,3 +168,11 @@ class PipelineHost:
         if event["event"] == "pipeline.superseded":
             self._superseded.set()
         self._metrics.on_event(event)
+
+
+def _jars_of_spark() -> tuple[Path, ...]:
+    """Return the jars of Spark's class path; an error of the installation ends the daemon."""
+    try:
+        return classpath("spark")
+    except SetupError as error:
+        raise PipelineFailedError(str(error)) from error

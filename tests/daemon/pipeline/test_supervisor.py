@@ -1,3 +1,5 @@
+import errno
+import os
 import stat
 import sys
 
@@ -5,7 +7,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from levelwind.daemon.config.settings import PipelineSection, Settings
+from levelwind.daemon.errors import PipelineFailedError
 from levelwind.daemon.pipeline.supervisor import Attempts, PipelineChild, relay
+from levelwind.deploy import guard
 from levelwind_testing.waiting import wait_until
 
 ALLOWED = Attempts(allowed=2, window=60.0)
@@ -91,9 +95,69 @@ def test_the_settings_of_the_process_are_for_this_user_alone_even_in_a_file_that
     file.touch(0o644)
     file.chmod(0o644)
     settings = Settings(state_dir=tmp_path, kafka={"sasl.password": "secret"})
-    PipelineChild(settings, (), ALLOWED)
+    child = PipelineChild(settings, tuple, ALLOWED, command=("true",))
+    child.watch(0.0)
+    child.stop()
     assert "secret" in file.read_text()
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+def missing_directory(child, monkeypatch):
+    child._file = child._file.parent / "later" / child._file.name
+    return child._file.parent.mkdir
+
+
+def refused_process(child, monkeypatch):
+    def start(*_, **__):
+        raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    monkeypatch.setattr(guard, "start", start)
+    return monkeypatch.undo
+
+
+def unreadable_jars(child, monkeypatch):
+    def jars():
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr(child, "_jars", jars)
+    return monkeypatch.undo
+
+
+@pytest.mark.parametrize("trouble", [missing_directory, refused_process, unreadable_jars])
+def test_a_start_that_the_machine_refuses_is_a_death_after_which_the_next_one_is_tried(
+    tmp_path, monkeypatch, trouble
+):
+    child = PipelineChild(Settings(state_dir=tmp_path), tuple, ALLOWED, command=("true",))
+    end_trouble = trouble(child, monkeypatch)
+    with capture_logs() as events:
+        child.watch(0.0)
+        assert not child._running
+        child.watch(0.1)
+        child.watch(1.0)
+    assert [event["event"] for event in events] == [
+        "pipeline.starting",
+        "pipeline.failed",
+        "pipeline.died",
+    ] * 2
+    assert {event["cause"] for event in events if event["event"] == "pipeline.failed"} == {
+        "machine"
+    }
+    assert [event["restart_in"] for event in events if "restart_in" in event] == [0.0, 1.0]
+    end_trouble()
+    child.watch(1.2)
+    assert child._running
+    child.stop()
+
+
+def test_starts_that_are_refused_again_and_again_end_the_daemon_as_other_deaths_do(
+    tmp_path, monkeypatch
+):
+    child = PipelineChild(Settings(state_dir=tmp_path), tuple, ALLOWED, command=("true",))
+    refused_process(child, monkeypatch)
+    child.watch(0.0)
+    child.watch(0.1)
+    with pytest.raises(PipelineFailedError, match="3 times within 60 s, last at its start"):
+        child.watch(2.0)
 
 
 # A real process under the real guard, with the supervisor's clock.
@@ -118,7 +182,7 @@ def supervised(tmp_path):
     def start(kind):
         settings = Settings(state_dir=tmp_path, pipeline=LIMITS)
         command = (sys.executable, "-c", CHILD.format(kind=kind))
-        child = PipelineChild(settings, (), Attempts(allowed=9, window=600.0), command=command)
+        child = PipelineChild(settings, tuple, Attempts(allowed=9, window=600.0), command=command)
         started.append(child)
         return child
 

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Self
 
 from levelwind.daemon.config.settings import Settings
@@ -23,7 +24,7 @@ class Supervised:
         """Seconds by which the supervisor's clock is ahead."""
         self.child = PipelineChild(
             settings,
-            classpath("spark"),
+            partial(classpath, "spark"),
             Attempts(allowed=allowed, window=600.0, pauses=DoublingPause(1.0, 4.0)),
             self.events.append,
         )
