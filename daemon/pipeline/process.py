@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 log = Logger()
 
 RETRY_SECONDS = 30.0
-"""Pause after the cluster did not accept a request to verify stale output."""
+"""Pause after stale output could not be verified: the cluster or the checkpoint did not answer."""
 
 
 def main(file: Path) -> int:
@@ -262,13 +262,15 @@ def verify_stale_output(
             number of keys.
         ended: set when the query has ended.
     """
-    while not ended.is_set() and (ends := checkpoint.unverified(files)) is not None:
+    while not ended.is_set():
         try:
+            if (ends := checkpoint.unverified(files)) is None:
+                return
             keys = ask(ends)
-        except LevelwindError:  # verification may happen at any time
+            checkpoint.mark_verified(files)
+        except (LevelwindError, PipelineError, OSError):  # verification may happen at any time
             ended.wait(RETRY_SECONDS)
         else:
-            checkpoint.mark_verified(files)
             if keys:
                 log.info("pipeline.stale_output_checked", keys=keys)
 

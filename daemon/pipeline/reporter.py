@@ -69,6 +69,8 @@ class ProgressReporter:
         self._next_progress_at = float("-inf")
         self._next_catch_up_at = float("-inf")
         self._rebuilt = False
+        self._failures_cleared = False
+        """Whether the checkpoint's count of failed starts has been reset since the first batch."""
         self.caught_up = threading.Event()
         self.ended = threading.Event()
         """Set when the query has ended; `caught_up` is set with it, to end every wait."""
@@ -95,9 +97,11 @@ class ProgressReporter:
                 self._catching_up, state = self._catching_up.finish(now)
                 self._on_catch_up(state, now)
             case Terminated(error=error, at_start=at_start):
-                self._on_death(error or "the query was stopped", at_start=at_start)
-                self.ended.set()
-                self.caught_up.set()
+                try:
+                    self._on_death(error or "the query was stopped", at_start=at_start)
+                finally:  # else the process would wait for ever beside a query that is gone
+                    self.ended.set()
+                    self.caught_up.set()
 
     def _on_death(self, error: str, *, at_start: bool) -> None:
         failure = diagnose(error)
@@ -107,8 +111,7 @@ class ProgressReporter:
         if self.files is None:
             pass
         elif failure.cause is FailureCause.CHECKPOINT:
-            checkpoint.quarantine(self.files, failure.summary)
-            quarantined = True
+            quarantined = checkpoint.quarantine(self.files, failure.summary)
         elif failure.cause is FailureCause.UNKNOWN and not self.batches and not at_start:
             quarantined = checkpoint.record_failed_start(self.files, failure.summary)
         self._totals.error = failure.summary
@@ -118,8 +121,8 @@ class ProgressReporter:
         )
 
     def _on_batch(self, batch: Progress) -> None:
-        if not self.batches and self.files is not None:
-            checkpoint.clear_failures(self.files)
+        if not self._failures_cleared and self.files is not None:
+            self._failures_cleared = checkpoint.clear_failures(self.files)
         now = self._clock()
         if batch.rejected:
             log.warning("pipeline.rejected", batch=batch.batch, rejected=dict(batch.rejected))

@@ -164,7 +164,7 @@ def _prepare(
     _write(files, MARKER, asdict(shape) | ({} if path is not None else {QUERY_FIELD: name}))
     # These marks are about the former checkpoint; left behind, they would apply to the new one.
     files.delete(QUARANTINED)
-    clear_failures(files)
+    files.delete(FAILED_STARTS)
     if path is not None:
         path.mkdir()
     return Checkpoint(location=files.location(name), name=name, query=path, set_aside=set_aside)
@@ -265,36 +265,49 @@ _SHAPE_DEFAULTS = {"parallelism": 2, "commits": OFFSETS_TOPIC}
 """Values of fields that older markers lack."""
 
 
-def quarantine(files: CheckpointFiles, reason: str) -> None:
+# Marks of a query that runs or has died. Its thread must go on where they cannot be made, as on a
+# full disk or while the checkpoint's file system does not answer.
+
+_UNREACHED = (OSError, PipelineError)
+
+
+def quarantine(files: CheckpointFiles, reason: str) -> bool:
     """Have the checkpoint set aside at the next start, because a query has died of it.
 
-    Where it cannot be written, as on a full disk, the mark is lost: the next query then dies of the
-    checkpoint again.
+    Returns:
+        Whether the mark was written. Without it the next query dies of the checkpoint again.
     """
-    with contextlib.suppress(OSError, PipelineError):
+    with contextlib.suppress(*_UNREACHED):
         _write(files, QUARANTINED, {"reason": reason})
+        return True
+    return False
 
 
 def record_failed_start(files: CheckpointFiles, reason: str) -> bool:
     """Count a query that died for an unknown reason before its first batch.
 
     Returns:
-        Whether the count has reached `MAX_FAILED_STARTS`, and so quarantined the checkpoint.
+        Whether the count has reached `MAX_FAILED_STARTS`, and so quarantined the checkpoint. A
+        start that died while the files could not be reached does not count.
     """
-    former = _read(files, FAILED_STARTS)
-    former_count = former.get("count") if isinstance(former, dict) else None
-    count = 1 + (former_count if isinstance(former_count, int) else 0)
-    if count >= MAX_FAILED_STARTS:
-        quarantine(files, f"{count} queries in a row died before their first batch: {reason}")
-        return True
-    with contextlib.suppress(OSError, PipelineError):
+    with contextlib.suppress(*_UNREACHED):
+        former = _read(files, FAILED_STARTS)
+        former_count = former.get("count") if isinstance(former, dict) else None
+        count = 1 + (former_count if isinstance(former_count, int) else 0)
+        if count >= MAX_FAILED_STARTS:
+            return quarantine(
+                files, f"{count} queries in a row died before their first batch: {reason}"
+            )
         _write(files, FAILED_STARTS, {"count": count, "reason": reason})
     return False
 
 
-def clear_failures(files: CheckpointFiles) -> None:
-    """Reset the count of failed starts, after a batch has been done."""
-    files.delete(FAILED_STARTS)
+def clear_failures(files: CheckpointFiles) -> bool:
+    """Reset the count of failed starts, after a batch has been done; return whether that worked."""
+    with contextlib.suppress(*_UNREACHED):
+        files.delete(FAILED_STARTS)
+        return True
+    return False
 
 
 def unverified(files: CheckpointFiles) -> Mapping[str, int] | None:

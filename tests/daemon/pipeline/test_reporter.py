@@ -7,6 +7,7 @@ from structlog.testing import capture_logs
 
 from levelwind.daemon.pipeline.reporter import ProgressReporter
 from levelwind.daemon.pipeline.supervisor import relay
+from levelwind.streaming.errors import PipelineError
 from levelwind.streaming.spark import checkpoint
 from levelwind.streaming.spark.batches.progress import (
     NothingToRead,
@@ -137,6 +138,69 @@ def test_an_unknown_death_before_the_first_batch_costs_the_checkpoint_the_second
         verdicts.append(events_of(starts, *batches, UNKNOWN)["pipeline.failed"]["rebuild"])
     assert verdicts == [False, False, False, True]
     assert given_up(tmp_path) is not None
+
+
+class Refusing(LocalFiles):
+    """A file system that refuses everything while `refusal` is set."""
+
+    refusal: Exception | None = None
+
+    def _refuse(self):
+        if self.refusal is not None:
+            raise self.refusal
+
+    def read(self, name):
+        self._refuse()
+        return super().read(name)
+
+    def write(self, name, content):
+        self._refuse()
+        super().write(name, content)
+
+    def delete(self, name):
+        self._refuse()
+        super().delete(name)
+
+
+REFUSALS = [OSError(5, "Input/output error"), PipelineError("the checkpoint cannot be read")]
+
+
+@pytest.mark.parametrize("refusal", REFUSALS, ids=["local", "remote"])
+@pytest.mark.parametrize("death", [DAMAGED, FULL, UNKNOWN], ids=lambda death: death.error[:20])
+def test_the_end_is_logged_and_noticed_where_the_checkpoints_files_cannot_be_reached(
+    tmp_path, refusal, death
+):
+    files = Refusing(tmp_path)
+    files.refusal = refusal
+    reporter = ProgressReporter(files, begun=0.0, emit=lambda _: None)
+    event = events_of(reporter, death)["pipeline.failed"]
+    assert not event["rebuild"]
+    assert reporter.ended.is_set()
+    assert reporter.caught_up.is_set()
+
+
+def test_the_end_is_noticed_where_it_cannot_even_be_logged(reporter, monkeypatch):
+    monkeypatch.setattr("levelwind.daemon.pipeline.reporter.log", None)
+    with pytest.raises(AttributeError):
+        reporter.on_progress(UNKNOWN)
+    assert reporter.ended.is_set()
+    assert reporter.caught_up.is_set()
+
+
+@pytest.mark.parametrize("refusal", REFUSALS, ids=["local", "remote"])
+def test_a_batch_is_reported_and_ends_the_count_of_failed_starts_once_the_files_can_be_reached(
+    tmp_path, refusal
+):
+    files = Refusing(tmp_path)
+    checkpoint.record_failed_start(files, "?")
+    files.refusal, emitted = refusal, []
+    reporter = ProgressReporter(files, begun=0.0, emit=emitted.append)
+    assert "pipeline.progress" in events_of(reporter, BATCH)
+    files.refusal = None
+    assert files.read(checkpoint.FAILED_STARTS) is not None
+    events_of(reporter, BATCH)
+    assert files.read(checkpoint.FAILED_STARTS) is None
+    assert len(emitted) == 2
 
 
 @pytest.mark.parametrize(

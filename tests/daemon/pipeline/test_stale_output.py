@@ -12,6 +12,7 @@ from levelwind.daemon.pipeline import process as pipeline_process
 from levelwind.daemon.pipeline.process import verify_stale_output
 from levelwind.daemon.pipeline.progress_totals import ProgressTotals
 from levelwind.daemon.pipeline.stale_output import unconfirmed_keys
+from levelwind.streaming.errors import PipelineError
 from levelwind.streaming.spark import checkpoint
 from levelwind.streaming.spark.checkpoint import CheckpointShape
 from levelwind.streaming.spark.store.checkpoint_files import LocalFiles
@@ -98,6 +99,26 @@ def test_what_the_cluster_does_not_take_is_asked_again_at_the_next_start(files):
 
     verify_stale_output(files, refused, ended)
     assert checkpoint.unverified(files) == {f"{LAG}/0": 7}
+
+
+def test_a_checkpoint_whose_files_cannot_be_reached_is_looked_at_again_and_ends_nothing(
+    files, monkeypatch
+):
+    """A query that runs is not ended for what may be done at any time."""
+    monkeypatch.setattr(pipeline_process, "RETRY_SECONDS", 0.0)
+    checkpoint.prepare(files, SHAPE, now="t", written={f"{LAG}/0": 7})
+    refusals = [PipelineError("cannot be read"), OSError(5, "Input/output error")]
+    read, asked_about = files.read, []
+
+    def reluctant(name):
+        if refusals:
+            raise refusals.pop()
+        return read(name)
+
+    monkeypatch.setattr(files, "read", reluctant)
+    verify_stale_output(files, asked_about.append, threading.Event())
+    assert asked_about == [{f"{LAG}/0": 7}]
+    assert checkpoint.unverified(files) is None
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{"])
