@@ -3,7 +3,9 @@
 Guarantees: in each tick, first the due events are applied, then records arrive, then lag is sampled
 as the pipeline samples it (commits are those up to the last tick), then the group is planned if the
 policy finds a plan due, and last the consumers read. Nothing is read from a partition that is being
-handed over, nor by a consumer that does not run. Arrived records are those read and those left.
+handed over, nor by a consumer that does not run. A consumer reads whole records at its speed: the
+part of a record that a tick leaves over counts in the next one. Arrived records are those read and
+those left.
 """
 
 from __future__ import annotations
@@ -110,6 +112,8 @@ class StrategyRun:
         self._silent: dict[int, float] = {}  # by member that ended unannounced: time of its end
         self._capacity = np.array([consumer.capacity for consumer in fleet.consumers])  # M
         self._factor = np.ones(len(fleet.consumers))  # M: share of its speed that a consumer has
+        # M: part of a record that a consumer could still have read; 0 while it does not run.
+        self._part_left = np.zeros(len(fleet.consumers))
         # P: time from which the partition is read; a hand-over delays it.
         self.free_at = np.zeros(fleet.partitions)
         # P: time before which nobody else gets the partition: its dead owner may still read it.
@@ -156,7 +160,8 @@ class StrategyRun:
         running = np.append(self.running_members, False)[
             self.owner
         ]  # owner -1 takes the last, False
-        done = self._reader(self.lag, self.owner, self._budget, running & (self.free_at <= now))
+        readable = running & (self.free_at <= now)
+        done = self._reader(self.lag, self.owner, self._budgets(), readable)
         self.lag -= done
         self._observation.read(done, self.lag, self.owner, now, self._world.tick, recent)
         self._count(number, done, recent)
@@ -234,8 +239,15 @@ class StrategyRun:
 
     def _update_speeds(self) -> None:
         self._speed = self._capacity * self._factor * self._fleet.speed
-        self._budget = np.rint(self._speed * self._world.tick).astype(np.int64)
         self._speed = np.maximum(self._speed, 1e-9)
+
+    def _budgets(self) -> Longs:
+        """Records that each consumer (M) can read in this tick, with the part of one left over."""
+        exact = self._part_left + self._speed * self._world.tick
+        # Parts that make a whole record may lack the error of floats.
+        budget = np.floor(exact + 1e-9)
+        self._part_left = np.where(self.running_members, exact - budget, 0.0)
+        return budget.astype(np.int64)
 
     # -- lag and plans
 
