@@ -116,8 +116,9 @@ class StrategyRun:
         self._part_left = np.zeros(len(fleet.consumers))
         # P: time from which the partition is read; a hand-over delays it.
         self.free_at = np.zeros(fleet.partitions)
-        # P: time before which nobody else gets the partition: its dead owner may still read it.
-        self._barred_until = np.zeros(fleet.partitions)
+        # M: time before which nobody else gets what the member owns, since it died silently and may
+        # still read; 0 for any other, and for owner -1, which takes the last.
+        self._barred_until = np.zeros(len(fleet.consumers) + 1)
         names = sorted(
             {rack for replica_racks in fleet.racks for rack in replica_racks}
             | {consumer.rack or "" for consumer in fleet.consumers}
@@ -199,8 +200,8 @@ class StrategyRun:
             if now - since >= self._rules.dead_after:
                 del self._silent[member]
                 self.live_members[member] = False
-                self._barred_until[self.owner == member] = now + self._rules.grant
-        barred = np.unique(self.owner[self._barred_until > now]).tolist()
+                self._barred_until[member] = now + self._rules.grant
+        barred = np.unique(self.owner[self._barred_until[self.owner] > now]).tolist()
         live = np.flatnonzero(self.live_members).tolist()
         self.control.membership(frozenset(live), frozenset(barred), now)
 
@@ -209,6 +210,7 @@ class StrategyRun:
             case Joined(member=member):
                 self.running_members[member] = self.live_members[member] = True
                 self._silent.pop(member, None)
+                self._barred_until[member] = 0.0
             case Left(member=member, announced=True):
                 self.running_members[member] = self.live_members[member] = False
             case Left(member=member):
@@ -287,8 +289,8 @@ class StrategyRun:
             return
         taken = changed if first else self.owner != owner
         # Nobody has to give up what a dead member had: it is read as soon as that was waited out.
-        dead = (self._barred_until > 0) & ~np.append(self.live_members, True)[self.owner]
-        begins = np.where(dead, self._barred_until, now + self._hand_over.pause)
+        barred_until = self._barred_until[self.owner]
+        begins = np.where(barred_until > 0, barred_until, now + self._hand_over.pause)
         self.free_at[taken] = np.maximum(self.free_at, begins)[taken]
         if self._hand_over.eager and not first:
             self.free_at = np.maximum(self.free_at, now + self._hand_over.pause)

@@ -166,6 +166,41 @@ def test_who_comes_back_before_its_partitions_are_free_goes_on_without_a_plan():
 A_OWNS = {"A": {"t": [0]}}
 
 
+def silent_death(then, *, first_announced=False):
+    """A ends at 50 s; then what else happens. Times from which partition 0 is read, by owner."""
+    three = world(
+        3,
+        [consumer("A"), consumer("B"), consumer("C")],
+        Steady(1, 1, 1),
+        ticks=80,
+        events=[Left(at=50.0, member=0, announced=first_announced), *then],
+        owned={"A": {"t": [0]}, "B": {"t": [1]}, "C": {"t": [2]}},
+    )
+    run = StrategyRun(three, candidate("sticky").plan, RULES, HandOver(pause=20.0), 10.0)
+    recent = RecentArrivals(3, 5.0, 60.0)
+    begins = []
+    for number, records in enumerate(three.arrivals.block(0, three.ticks)):
+        former = run.owner.copy()
+        recent.arrive(records)
+        run.tick(number, records, recent)
+        if (run.owner != former).any():
+            begins.append(("ABC"[run.owner[0]], number * 5.0, float(run.free_at[0])))
+    return begins
+
+
+def test_an_old_silent_death_spares_no_later_hand_over_its_pause():
+    # Dead at 65 s, barred for 36 s more; B, which took over, leaves in order much later.
+    later = [Left(at=300.0, member=1)]
+    assert silent_death(later)[-1] == ("C", 305.0, 325.0)
+    assert silent_death(later, first_announced=True)[-1] == ("C", 305.0, 325.0)
+
+
+def test_who_is_back_from_a_silent_death_hands_over_with_a_pause():
+    # A is back before its partition was given away, and leaves in order while it would be barred.
+    back = [Joined(at=70.0, member=0), Left(at=75.0, member=0)]
+    assert silent_death(back) == [("B", 80.0, 100.0)]
+
+
 def joining(ticks=6):
     return world(
         4,
