@@ -1,7 +1,7 @@
 """Server-sent events: what changed since the last one, at most once a second.
 
 A stream begins with everything, so that a reader that connects again needs nothing of before. The
-pause between two events grows with the cost of the last one, so that open pages never take more
+pause between two events grows with the cost of the last one, so that an open page seldom takes more
 than a tenth of the thread's time.
 """
 
@@ -24,6 +24,8 @@ COST_SHARE = 0.1
 """Largest share of the time that is spent on what the events hold."""
 KEEP_ALIVE_SECONDS = 15.0
 """Longest time without a byte: proxies close silent connections."""
+MOST_PAUSE_SECONDS = 15.0
+"""Longest pause between two looks for changes, however much the last ones cost."""
 MOST_STREAMS = 64
 """Streams that are open at the same time; further ones are refused."""
 
@@ -65,18 +67,22 @@ class EventStreams:
         self.open += 1
         try:
             reader = _ReaderState(self._view, self._status)
-            written_at = time.monotonic()
+            due = written_at = time.monotonic()
             while not self._stopping.is_set():
                 self._on_watched()
                 begun = time.monotonic()
-                for event, document in reader.changes():
-                    yield encoded_event(event, document)
-                    written_at = time.monotonic()
-                spent = time.monotonic() - begun
+                if begun >= due:
+                    events = [encoded_event(*change) for change in reader.changes()]
+                    # The events' cost alone: a write may wait long for a reader that stands still.
+                    spent = time.monotonic() - begun
+                    for event in events:
+                        yield event
+                        written_at = time.monotonic()
+                    due = time.monotonic() + min(spent / COST_SHARE, MOST_PAUSE_SECONDS)
                 if time.monotonic() - written_at >= KEEP_ALIVE_SECONDS:
                     yield b": still open\n\n"
                     written_at = time.monotonic()
-                await self._pause(max(interval, spent / COST_SHARE))
+                await self._pause(interval)
         finally:
             self.open -= 1
 
