@@ -2,7 +2,7 @@
 
 import { badge, h, put, tile } from "./dom.js";
 import { ago, count, DASH, percent, whole } from "./format.js";
-import { read, store } from "./store.js";
+import { read } from "./store.js";
 
 const FETCHING = new Map([[true, "from followers in the rack"], [false, "from leaders alone"], [null, "unknown"]]);
 
@@ -11,21 +11,18 @@ export class ClusterView {
     this.title = "Brokers and racks";
     this.body = h("div", {});
     this.element = h("section", { class: "page" }, h("h1", {}, "Brokers and racks"), this.body);
-    this.version = -1;
     this.refresh();
   }
 
   close() {}
 
   onChange(change) {
-    if (change.kind === "groups" && store.clusterVersion > this.version) this.refresh();
+    if (change.parts?.has("cluster")) this.refresh();
   }
 
   async refresh() {
     try {
-      const cluster = await read("cluster");
-      this.version = cluster.version;
-      this.show(cluster);
+      this.show(await read("cluster"));
     } catch (error) {
       put(this.body, h("p", { class: "empty" }, error.message));
     }

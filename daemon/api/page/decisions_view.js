@@ -3,7 +3,7 @@
 import { badge, h, setText } from "./dom.js";
 import { clock, dateAndTime, whole } from "./format.js";
 import { certificateOf, scoresOf } from "./plan_parts.js";
-import { read, store } from "./store.js";
+import { read } from "./store.js";
 
 const KINDS = {
   published: "good", ordered: "info", proposed: "info", confirmed: "", suppressed: "warn", deferred: "warn",
@@ -27,7 +27,6 @@ export class DecisionsView {
     this.entries = [];
     this.element = h("section", { class: "page" }, h("h1", {}, "Decisions"),
       h("div", { class: "toolbar" }, this.group, this.outcome), this.empty, this.list);
-    this.version = store.plansVersion;
     this.refresh();
     this.timer = setInterval(() => this.refresh(), INTERVAL_MS);
   }
@@ -35,11 +34,10 @@ export class DecisionsView {
   close() { clearInterval(this.timer); }
 
   onChange(change) {
-    if (change.kind === "groups" && store.plansVersion > this.version) this.refresh();
+    if (change.parts?.has("plans")) this.refresh();
   }
 
   async refresh() {
-    this.version = store.plansVersion;
     const group = this.group.value.trim();
     try {
       const path = `decisions?limit=${SHOWN}${group ? `&group=${encodeURIComponent(group)}` : ""}`;

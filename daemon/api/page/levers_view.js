@@ -64,7 +64,7 @@ export class LeversView {
 
   onChange(change) {
     if (change.kind === "status") this.showAccess();
-    if (change.kind === "groups" && store.controlsVersion > this.version) this.refresh();
+    if (change.parts?.has("controls")) this.refresh();
   }
 
   showAccess() {
@@ -127,7 +127,6 @@ export class LeversView {
   }
 
   async refresh() {
-    this.version = store.controlsVersion;
     try {
       const { levers } = await read("levers");
       this.levers.replaceChildren(levers.length ? h("table", { class: "scores list" },

@@ -4,9 +4,6 @@ export const store = {
   groups: new Map(),
   status: null,
   connected: false,
-  clusterVersion: 0,
-  plansVersion: 0,
-  controlsVersion: 0,
   history: { groups: new Map() },
 };
 
@@ -16,6 +13,9 @@ export const updates = [];
 const MOST_UPDATES = 100;
 const MOST_POINTS = 60;
 const listeners = new Set();
+// The version of the daemon's in which each part last changed. Every daemon counts from zero, so that
+// versions of two daemons say nothing of each other.
+const versions = { cluster: null, plans: null, controls: null };
 const TOKEN = "levelwind.token";
 
 export function listen(listener) {
@@ -69,10 +69,12 @@ function takeGroups(event) {
     if (change.all) store.groups.clear();
     for (const line of change.groups) store.groups.set(line.group, line);
     for (const name of change.ended) store.groups.delete(name);
-    store.clusterVersion = change.cluster_version;
-    store.plansVersion = change.plans_version;
-    store.controlsVersion = change.controls_version;
-    tell({ kind: "groups", names: new Set(change.groups.map((line) => line.group)) });
+    const parts = Object.keys(versions).filter(
+      (part) => change.all || versions[part] !== change[`${part}_version`]);
+    for (const part of parts) versions[part] = change[`${part}_version`];
+    tell({
+      kind: "groups", names: new Set(change.groups.map((line) => line.group)), parts: new Set(parts),
+    });
   });
 }
 

@@ -94,7 +94,7 @@ class LiveView:
             gone = list(self.groups)
             self._begin()
             self.version += 1
-            self.cluster_version = self.plans_version = self.version
+            self.cluster_version = self.plans_version = self.controls_version = self.version
             self._ended.update(dict.fromkeys(gone, self.version))
         if not reads:
             return self.version

@@ -132,6 +132,7 @@ def test_topics_that_were_replaced_end_all_groups(tap, view):
     view.refresh()
     assert set(view.groups) == {"h"}
     assert view.ended_since(before) == ["g"]
+    assert min(view.cluster_version, view.plans_version, view.controls_version) > before
 
 
 def test_the_records_are_those_that_a_reader_of_the_topics_would_find(tap, view):

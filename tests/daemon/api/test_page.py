@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from msgspec import structs
 
-from levelwind.assignors.protocol.records import Tombstone
+from levelwind.assignors.protocol.records import BrokerRecord, Tombstone
 from levelwind_testing import records
 from levelwind_testing.page.api_client import TOKEN
 from levelwind_testing.page.page_browser import NoBrowserError, open_browser
@@ -54,8 +54,8 @@ def serve():
     """Serves installations until the test is over."""
     with ExitStack() as ends:
 
-        def serve(installation):
-            served = ServedPage(installation)
+        def serve(installation, **section):
+            served = ServedPage(installation, **section)
             ends.callback(served.close)
             return served
 
@@ -229,6 +229,38 @@ def test_lag_grows_before_the_eyes(shown, open_page):
     shown.step()
     page.wait_for_function(
         "before => document.querySelector('.tile dd').textContent !== before", arg=before
+    )
+
+
+def test_open_pages_follow_a_daemon_that_was_restarted(serve, browser):
+    """Its versions begin anew, and may well be those of the former one."""
+    former = serve(small_installation())
+    former.control(records.lever("pause", group="orders-billing", reason="of the former"))
+    views = former.server._context.view
+    for _ in range(5):
+        former.step()
+        views.refresh()
+    context = browser.new_context()  # one that may log that it has lost its server
+    cluster, levers = (context.new_page() for _ in range(2))
+    try:
+        cluster.goto(f"{former.url}#/cluster")
+        cluster.wait_for_selector(".tile:has-text('5 online')")
+        levers.goto(f"{former.url}#/levers")
+        levers.wait_for_selector("tr:has-text('of the former')")
+        former.close()
+        restarted = serve(small_installation(), listen=former.server.address)
+        restarted.feed([restarted.installation._read(broker(number, False)) for number in range(3)])
+        restarted.control(records.lever("drain", "m", group="orders-billing", reason="of the next"))
+        cluster.wait_for_selector(".tile:has-text('2 online')", timeout=WAIT_MS)
+        levers.wait_for_selector("tr:has-text('of the next')", timeout=WAIT_MS)
+        assert levers.locator("tr:has-text('of the former')").count() == 0
+    finally:
+        context.close()
+
+
+def broker(number, online):
+    return BrokerRecord(
+        broker=number + 1, at=START_MS, rack=None, online=online, follower_fetching=True
     )
 
 
