@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 NOBODY = -1
 """Index of the owner of a partition that nobody owns, and of the racks of one without any."""
 
+IDLE_STATES = frozenset({"evicted", "refused"})
+"""States of lives of an instance that own nothing: the figures are those of its active life."""
+
 
 def group_summary(shown: ShownGroup) -> dict[str, object]:
     """Return a group's line of the table of groups. Cost: the group's partitions."""
@@ -64,7 +67,8 @@ def group_document(shown: ShownGroup) -> dict[str, object]:
     """Return everything about a group. Cost: the group's partitions."""
     records, measured = shown.records, shown.measured
     members = member_documents(shown)
-    index = {str(member["instance"]): number for number, member in enumerate(members)}
+    owning = sorted(enumerate(members), key=lambda each: each[1]["state"] not in IDLE_STATES)
+    index = {str(member["instance"]): number for number, member in owning}
     member_racks = [member["rack"] for member in members]
     sets: dict[tuple[str, ...], int] = {}
     drain = measured.lag.drain
@@ -138,12 +142,15 @@ def member_documents(shown: ShownGroup) -> list[dict[str, object]]:
     records, racks = shown.records, shown.measured.racks
     owned, planned = _by_member(shown.measured.owners), _by_member(shown.planned or {})
 
-    def document(instance: str, rack: str | None, **known: object) -> dict[str, object]:
-        lag, share = shown.measured.lag, owned.get(instance, set())
+    def document(
+        instance: str, rack: str | None, state: str = "away", **known: object
+    ) -> dict[str, object]:
+        lag, idle = shown.measured.lag, state in IDLE_STATES
+        share = set() if idle else owned.get(instance, set())
         return {
             "instance": instance,
             "incarnation": "",
-            "state": "away",
+            "state": state,
             "rack": rack,
             "capacity": None,
             "partitions": len(share),
@@ -151,10 +158,10 @@ def member_documents(shown: ShownGroup) -> list[dict[str, object]]:
             "planned": None
             if shown.planned is None
             else ranges.texts(ranges.by_topic(planned.get(instance, set()))),
-            "lag": lag.members.get(instance),
-            "unknown": lag.unknown_of.get(instance, 0),
-            "load_seconds": finite(lag.loads.get(instance)),
-            "speed": finite(shown.measured.speeds.get(instance)),
+            "lag": None if idle else lag.members.get(instance),
+            "unknown": 0 if idle else lag.unknown_of.get(instance, 0),
+            "load_seconds": None if idle else finite(lag.loads.get(instance)),
+            "speed": None if idle else finite(shown.measured.speeds.get(instance)),
             "assigned": {},
             "pending": {},
             "revoking": {},

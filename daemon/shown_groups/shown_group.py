@@ -63,7 +63,9 @@ class ShownGroup:
         )
 
     def _assigned_racks(self) -> dict[str, str | None]:
-        return {each.instance: each.rack for each in self.records.assigned.values()}
+        # Of an instance's lives the active one, if there is any, says where it is.
+        lives = sorted(self.records.assigned.values(), key=lambda each: each.state == "active")
+        return {each.instance: each.rack for each in lives}
 
     @property
     def racks(self) -> Mapping[str, str | None]:

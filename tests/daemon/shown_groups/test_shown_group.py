@@ -3,13 +3,16 @@
 import json
 
 import pytest
+from msgspec.structs import replace
 
+from levelwind.assignors.protocol.records import BrokerRecord
 from levelwind.daemon.control.state.control_facts import facts_about
 from levelwind.daemon.gauges.group_families import families
 from levelwind.daemon.inspection.printed_groups import printed_group, printed_summary
 from levelwind.daemon.shown_groups.group_documents import group_document, group_summary
 from levelwind.daemon.shown_groups.group_view import GroupViews
 from levelwind.daemon.shown_groups.shown_group import ShownGroup
+from levelwind_testing import records
 from levelwind_testing.control.play import Play
 from levelwind_testing.page.scripted_groups import small_installation
 
@@ -77,3 +80,42 @@ def test_metrics_have_the_figures_of_the_documents(groups, reads):
             assert value == pytest.approx(summary[field]), (name, field)
         for kind, ratio in shown.measured.crossing._asdict().items():
             assert gauges.get(("levelwind_group_cross_rack_ratio", name, kind)) == ratio
+
+
+def managed(*assignments):
+    """A group of one topic, whose partitions have their replicas in rack a."""
+    views, racks = GroupViews(), (("a",), ("a",))
+    views.apply("metadata", records.topic(racks=racks))
+    for broker, rack in enumerate("ab"):
+        views.apply(
+            "metadata",
+            BrokerRecord(broker=broker, at=1, rack=rack, online=True, follower_fetching=True),
+        )
+    views.apply("lag", records.lag(500, 3, racks=racks))
+    views.apply("assignments", records.plan())
+    for each in assignments:
+        views.apply("assignments", each)
+    return ShownGroup(views.groups["g"])
+
+
+@pytest.mark.parametrize("state", ["refused", "evicted"])
+@pytest.mark.parametrize("incarnation", ["a", "c"])
+def test_an_idle_life_of_an_instance_changes_nothing_of_what_its_active_one_shows(
+    state, incarnation
+):
+    active = records.assignment("m", {"t": (0, 1)}, incarnation="b", rack="a")
+    idle = replace(records.assignment("m", {}, incarnation=incarnation, rack="b"), state=state)
+    for lives in ((active, idle), (idle, active)):
+        alone, shown = managed(active), managed(*lives)
+        document = group_document(shown)
+        assert group_summary(shown) == group_summary(alone)
+        assert shown.racks == {"m": "a"}
+        [beside] = [each for each in document["member"] if each["incarnation"] == incarnation]
+        [member] = [each for each in document["member"] if each["incarnation"] == "b"]
+        assert [member] == group_document(alone)["member"]
+        assert (beside["state"], beside["rack"]) == (state, "b")
+        assert (beside["partitions"], beside["owned"], beside["unknown"]) == (0, {}, 0)
+        assert (beside["lag"], beside["load_seconds"], beside["speed"]) == (None, None, None)
+        [topic] = document["topic"]
+        assert {document["member"][owner]["incarnation"] for owner in topic["owner"]} == {"b"}
+        assert topic["local"] == [True, True]
