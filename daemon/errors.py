@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 
 class LevelwindError(Exception):
     """An error that the person at the command line can act on; its text says what to do."""
 
-    exit_code: ClassVar[int] = 1
+    exit_code: int = 1
 
 
 class ConfigurationError(LevelwindError):

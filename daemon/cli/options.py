@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 import click
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from levelwind.daemon.config.settings import Settings
 
@@ -31,8 +31,17 @@ class SettingsSource(NamedTuple):
     pairs: tuple[str, ...] = ()
     """Each `--set`."""
 
-    def read(self, **options: Any) -> Settings:
-        """Load the settings; `options` are further ones that win over the file.
+    def naming(self, values: Mapping[str, str | None]) -> SettingsSource:
+        """Add settings that a command's own options name; they win over each `--set`.
+
+        Args:
+            values: the values by the settings' keys; None: the option is not given.
+        """
+        pairs = (f"{key}={value}" for key, value in values.items() if value is not None)
+        return self._replace(pairs=(*self.pairs, *pairs))
+
+    def read(self) -> Settings:
+        """Load the settings.
 
         Raises:
             ConfigurationError: a setting is wrong; the message names the setting and the reason.
@@ -40,20 +49,19 @@ class SettingsSource(NamedTuple):
         """
         from levelwind.daemon.config.settings import load  # noqa: PLC0415 - see the package
 
-        return load(self.config, self.tree(**options))
+        return load(self.config, self.tree())
 
-    def tree(self, **options: Any) -> dict[str, Any]:
+    def tree(self) -> dict[str, Any]:
         """Return the settings that the options name, as a tree.
+
+        The last that names a setting counts, and `--bootstrap` wins over each `--set`.
 
         Raises:
             click.BadParameter: a pair is not `KEY=VALUE`, or contradicts an earlier pair.
         """
-        overrides: dict[str, Any] = {
-            key: value for key, value in options.items() if value is not None
-        }
-        if self.bootstrap is not None:
-            overrides["bootstrap"] = self.bootstrap
-        for pair in self.pairs:
+        overrides: dict[str, Any] = {}
+        address = () if self.bootstrap is None else (f"bootstrap={self.bootstrap}",)
+        for pair in (*self.pairs, *address):
             key, equals, value = pair.partition("=")
             if not equals:
                 raise click.BadParameter(f"{pair!r} must be KEY=VALUE", param_hint="--set")

@@ -11,7 +11,6 @@ from levelwind.daemon.cli.options import format_option, with_settings
 
 if TYPE_CHECKING:
     from levelwind.daemon.cli.options import SettingsSource
-    from levelwind.daemon.config.settings import Settings
 
 
 @click.command(short_help="Run the daemon.")
@@ -32,14 +31,10 @@ def run(source: SettingsSource, log_format: str | None, log_level: str | None) -
     from levelwind.daemon.service.startup import run as run_daemon  # noqa: PLC0415 - as above
     from levelwind.daemon.telemetry import log_config  # noqa: PLC0415 - see the package
 
-    log = {k: v for k, v in (("format", log_format), ("level", log_level)) if v}
-
-    def read() -> Settings:
-        return source.read(log=log or None)
-
-    settings = read()
+    source = source.naming({"log.format": log_format, "log.level": log_level})
+    settings = source.read()
     log_config.configure(level=settings.log.level, form=settings.log.format)
-    run_daemon(settings, HttpServer, read)
+    run_daemon(settings, HttpServer, source.read)
 
 
 @click.command(short_help="Run the pipeline without the daemon.")
@@ -126,14 +121,15 @@ def demo(source: SettingsSource, directory: Path, seconds: float | None, form: s
     # The daemon, a child process, logs to a file; this process prints the narration.
     log_config.configure(level="error")
     pairs = (*DEMO_SETTINGS, f"state_dir={directory / 'state'}", *source.pairs)
+    source = source._replace(pairs=pairs)
     run_demo(
-        source._replace(pairs=pairs).read(),
+        source.read(),
         [
             *(["--config", str(source.config)] if source.config else []),
             *(word for pair in pairs for word in ("--set", pair)),
         ],
         directory=directory,
-        embedded=source.bootstrap is None,
+        embedded="bootstrap" not in source.tree(),
         seconds=seconds,
         as_json=form == "json",
     )

@@ -58,7 +58,11 @@ end of a demo below ten seconds."""
 
 
 class DemoEndedError(LevelwindError):
-    """A part of the demo ended unexpectedly."""
+    """A part of the demo ended unexpectedly; `exit_code`: that of the part, where it has one."""
+
+    def __init__(self, reason: str, exit_code: int = 1) -> None:
+        super().__init__(reason)
+        self.exit_code = exit_code
 
 
 def run_demo(
@@ -109,7 +113,8 @@ def run_demo(
         while not stop.wait(0.2) and time.monotonic() < until:
             if (code := daemon.poll()) is not None:
                 raise DemoEndedError(
-                    f"the daemon ended unexpectedly with exit code {code}; see {log}"
+                    f"the daemon ended unexpectedly with exit code {code}; see {log}",
+                    code if code > 0 else 1,
                 )
             if daemon.leading.is_set():
                 scene.advance()

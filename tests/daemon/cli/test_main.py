@@ -103,6 +103,60 @@ def test_a_groups_name_may_have_dots_on_the_command_line_as_elsewhere():
     }
 
 
+def test_an_option_wins_over_a_pair_that_names_the_same_setting():
+    source = SettingsSource(bootstrap="named:1", pairs=("bootstrap=other:2", "bootstrap=last:3"))
+    assert source.read().bootstrap == "named:1"
+    assert source._replace(bootstrap=None).read().bootstrap == "last:3"
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_the_options_of_the_log_win_over_pairs(monkeypatch, order):
+    read = []
+    monkeypatch.setattr(
+        "levelwind.daemon.service.startup.run", lambda settings, *_: read.append(settings.log)
+    )
+    options = [
+        ("--log-format", "json"),
+        ("--set", "log.format=console"),
+        ("--set", "log.level=error"),
+    ]
+    result = levelwind("run", *(word for option in options[::order] for word in option))
+    assert (result.exit_code, result.output) == (0, "")
+    assert [(log.format, log.level) for log in read] == [("json", "error")]
+
+
+@pytest.mark.parametrize(
+    ("named", "embedded"),
+    [((), True), (("--bootstrap", "a:1"), False), (("--set", "bootstrap=a:1"), False)],
+)
+def test_a_demo_starts_brokers_unless_an_address_is_named(monkeypatch, tmp_path, named, embedded):
+    demos = []
+    monkeypatch.setattr(
+        "levelwind.daemon.demo.demo.run_demo",
+        lambda settings, arguments, **options: demos.append((settings, arguments, options)),
+    )
+    result = levelwind("demo", "--directory", str(tmp_path), *named)
+    assert (result.exit_code, result.output) == (0, "")
+    [(settings, arguments, options)] = demos
+    assert options["embedded"] is embedded
+    daemon = SettingsSource(bootstrap="of-the-demo:1", pairs=tuple(arguments[1::2])).read()
+    assert daemon.bootstrap == "of-the-demo:1"
+    assert embedded or settings.bootstrap == "a:1"
+
+
+@pytest.mark.parametrize(("ended", "expected"), [(3, 3), (5, 5), (0, 1), (-9, 1)])
+def test_a_demo_whose_daemon_ended_hands_on_its_exit_code(monkeypatch, tmp_path, ended, expected):
+    class EndedDaemon:
+        def __init__(self, *_):
+            self.stop, self.poll = lambda: None, lambda: ended
+
+    monkeypatch.setattr("levelwind.daemon.demo.demo.DaemonChild", EndedDaemon)
+    monkeypatch.setattr("levelwind.daemon.demo.workload.create_topics", lambda *_: None)
+    result = levelwind("demo", "--directory", str(tmp_path), "--bootstrap", "127.0.0.1:1")
+    assert f"the daemon ended unexpectedly with exit code {ended}" in result.output
+    assert result.exit_code == expected
+
+
 @pytest.mark.parametrize(
     "command",
     [
