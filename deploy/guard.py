@@ -4,7 +4,8 @@ A guard process stands between parent and child. The guard ends the child when t
 input, which only the parent holds, reaches its end: the kernel closes it even for a parent that was
 killed. On Linux the kernel also kills the child of a killed guard. Guard and child are in a session
 of their own, so that Ctrl-C in a terminal reaches the parent alone, which then stops its children
-in the order that it wants.
+in the order that it wants. Both ignore SIGHUP, which asks a daemon to read its settings again, also
+where a supervisor sends it to all processes of a service.
 
 Use as a program: `python -m levelwind.deploy.guard [--grace SECONDS] -- COMMAND…`, with standard
 input held open. Its exit code is the child's (128 + n for signal n). This file uses the standard
@@ -152,8 +153,9 @@ def _signals_as_bytes() -> int:
     os.set_blocking(write, False)
     os.set_blocking(read, False)
     signal.set_wakeup_fd(write, warn_on_full_buffer=False)
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGCHLD):
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGCHLD):
         signal.signal(number, lambda *_: None)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # the child inherits it
     return read
 
 
@@ -163,7 +165,7 @@ def _wait_for_signal(signals: int, *, watch_parent: bool, timeout: float) -> tup
     ready, _, _ = select.select(sources, [], [], timeout)
     arrived = set(os.read(signals, 256)) if signals in ready else set()
     ended = 0 in ready and not os.read(0, 4096)
-    stop_signals = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
+    stop_signals = {signal.SIGTERM, signal.SIGINT}
     return ended or bool(arrived & stop_signals), signal.SIGUSR1 in arrived
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 )
 def run(source: SettingsSource, log_format: str | None, log_level: str | None) -> None:
     """Run the daemon: the observer, the pipeline and the planner, until it is stopped."""
+    # SIGHUP asks a daemon to read its settings again; until it can, the signal waits.
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
     from levelwind.daemon.api.http_server import HttpServer  # noqa: PLC0415 - see the package
     from levelwind.daemon.service.startup import run as run_daemon  # noqa: PLC0415 - as above
     from levelwind.daemon.telemetry import log_config  # noqa: PLC0415 - see the package

@@ -67,13 +67,18 @@ class SettingsReload:
 
 @contextmanager
 def reload_on_signal(reload: SettingsReload) -> Iterator[None]:
-    """Have the settings read again at SIGHUP; restore the previous handler at the end."""
+    """Have the settings read again at SIGHUP; restore the previous handler and mask at the end.
+
+    A signal that came while SIGHUP was blocked counts.
+    """
 
     def handle(*_: object) -> None:
         reload.ask()
 
     before = signal.signal(signal.SIGHUP, handle)
+    mask = signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})
     try:
         yield
     finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         signal.signal(signal.SIGHUP, before)

@@ -122,10 +122,11 @@ def test_what_the_child_started_is_killed_with_it():
     wait_until("end of the grandchild", lambda: is_gone(grandchild))
 
 
-def test_nothing_is_left_of_a_parent_that_was_killed(parent):
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGHUP], ids=["killed", "terminal gone"])
+def test_nothing_is_left_of_a_parent_that_was_ended(parent, how):
     guarding = only_child(parent)
     child = only_child(guarding)
-    parent.kill()
+    parent.send_signal(how)
     wait_until("end of both", lambda: is_gone(guarding) and is_gone(child))
 
 
@@ -146,6 +147,14 @@ def test_an_interrupt_from_the_terminal_reaches_the_parent_alone(parent):
     groups = {os.getpgid(process.pid) for process in (guarding, child)}
     assert os.getpgid(parent.pid) not in groups
     assert os.getsid(child.pid) != os.getsid(parent.pid)
+
+
+@pytest.mark.parametrize("to", ["guard", "child"])
+def test_a_signal_to_read_the_settings_again_ends_nothing(to):
+    child = guard.start(SLEEPER)
+    reached = {"guard": psutil.Process(child.process.pid), "child": only_child(child.process)}
+    reached[to].send_signal(signal.SIGHUP)
+    assert child.kill() == 128 + signal.SIGKILL  # neither SIGHUP nor the guard's SIGTERM
 
 
 def test_as_a_program_it_holds_its_child_until_its_input_ends():

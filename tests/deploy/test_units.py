@@ -27,6 +27,13 @@ def test_a_unit_starts_a_command_of_levelwinds(unit):
 
 
 @every_unit
+def test_a_reload_reaches_the_daemon_alone(unit):
+    reloads = unit_options(unit.read_text()).get("ExecReload", [])
+    daemon = "pipeline" not in unit.name
+    assert reloads == (["/bin/kill -HUP $MAINPID"] if daemon else [])
+
+
+@every_unit
 def test_the_state_of_a_unit_is_the_directory_that_systemd_makes(unit):
     settings = load(SYSTEMD / "levelwind.toml")
     (directory,) = unit_options(unit.read_text())["StateDirectory"]
@@ -38,7 +45,14 @@ def test_the_units_differ_in_their_command_and_their_end_alone():
     differing = {
         name for name in first.keys() | second.keys() if first.get(name) != second.get(name)
     }
-    assert differing == {"Description", "ExecStart", "OOMPolicy", "RestartSec", "TimeoutStopSec"}
+    assert differing == {
+        "Description",
+        "ExecReload",
+        "ExecStart",
+        "OOMPolicy",
+        "RestartSec",
+        "TimeoutStopSec",
+    }
 
 
 systemd = pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd here")

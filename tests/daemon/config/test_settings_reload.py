@@ -2,6 +2,9 @@
 
 import os
 import signal
+import subprocess
+import sys
+import threading
 
 import pytest
 
@@ -38,6 +41,33 @@ def test_a_signal_has_the_settings_read_again_and_says_what_changed(logged):
         "level": "warning",
         "settings": ["bootstrap"],
     }
+
+
+def test_a_signal_before_the_handler_is_set_is_kept_for_it(logged):
+    reload = SettingsReload(load(), lambda: load(None, {"bootstrap": "k:1"}))
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
+    try:
+        signal.pthread_kill(threading.get_ident(), signal.SIGHUP)
+        with reload_on_signal(reload):
+            assert reload.take()
+        signal.pthread_kill(threading.get_ident(), signal.SIGHUP)  # the daemon is about to end
+        assert signal.SIGHUP in signal.sigpending()
+    finally:
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+def test_a_signal_while_the_daemon_reads_its_settings_does_not_end_it(tmp_path):
+    file = tmp_path / "levelwind.toml"
+    os.mkfifo(file)
+    command = [sys.executable, "-m", "levelwind.daemon.cli.main", "run", "--config", str(file)]
+    daemon = subprocess.Popen(command, stderr=subprocess.PIPE)
+    with file.open("w", encoding="utf-8") as settings:  # waits for the reader
+        daemon.send_signal(signal.SIGHUP)
+        settings.write("no_setting = 1\n")
+    assert "no_setting" in daemon.communicate()[1].decode()
+    assert daemon.returncode == ConfigurationError.exit_code
 
 
 def test_settings_that_are_wrong_change_nothing(logged):
