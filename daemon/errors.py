@@ -10,7 +10,10 @@ class LevelwindError(Exception):
 
 
 class ConfigurationError(LevelwindError):
-    """A setting is wrong: the operator must correct it, and nothing was started."""
+    """A setting is wrong, or the machine does not give what it asks for; nothing was started.
+
+    The text names the setting. The operator must correct it, unless the machine's trouble passes.
+    """
 
     exit_code = 2
 

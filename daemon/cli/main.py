@@ -3,8 +3,8 @@
 A command's module is imported when the command runs or its own help is requested: `levelwind
 --help` must not wait for the libraries of Kafka or Spark, nor for NumPy.
 
-Exit codes: 0 done · 1 a bug · 2 wrong usage or settings · 3 the cluster is not available ·
-5 the pipeline gave up · 6 not found · 130 interrupted.
+Exit codes: 0 done · 1 a bug · 2 wrong usage or settings, or the machine does not give what they ask
+for · 3 the cluster is not available · 5 the pipeline gave up · 6 not found · 130 interrupted.
 """
 
 from __future__ import annotations

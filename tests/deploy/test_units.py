@@ -34,6 +34,15 @@ def test_a_reload_reaches_the_daemon_alone(unit):
 
 
 @every_unit
+def test_a_unit_is_started_again_however_it_ended(unit):
+    """An address in use, a full disk or a file that is not there yet passes, with exit code 2."""
+    options = unit_options(unit.read_text())
+    assert options["Restart"] == ["always"]
+    assert options["StartLimitIntervalSec"] == ["0"]
+    assert not options.keys() & {"RestartPreventExitStatus", "SuccessExitStatus"}
+
+
+@every_unit
 def test_the_state_of_a_unit_is_the_directory_that_systemd_makes(unit):
     settings = load(SYSTEMD / "levelwind.toml")
     (directory,) = unit_options(unit.read_text())["StateDirectory"]
