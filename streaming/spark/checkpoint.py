@@ -59,9 +59,10 @@ QUARANTINED = "quarantined.json"
 FAILED_STARTS = "failed_starts.json"
 CHECKED_ENTRIES = 10
 """Entries of each log that are checked in another file system than this machine's."""
-MAX_FAILED_STARTS = 2
+MAX_FAILED_STARTS = 4
 """Queries in a row that died for an unknown reason before their first batch: then the checkpoint is
-taken to be the cause, and quarantined."""
+taken to be the cause, and quarantined. Fewer than a trouble that passes may take, and yet so few
+that the state is rebuilt before the daemon has restarted the pipeline as often as it may."""
 
 
 STATE = ".".join(

@@ -2,11 +2,12 @@
 
 Guarantees: a checkpoint is given up only for its own damage. Trouble of the machine or the cluster
 (a full disk, a missing jar, module or interpreter, a killed process, a lost executor, an absent
-broker, a missing right) passes, and the checkpoint is continued afterwards, however often it
-happens. So the rules of the machine come first: a query without its classes or its workers fails to
-load its state as well. The texts are those that Spark 4.2 was seen to die with. An unknown text
-does not blame the checkpoint; the caller does, if queries die again and again before their first
-batch.
+broker, a missing right, a file system that does not answer) passes, and the checkpoint is continued
+afterwards, however often it happens. So the rules of the machine come first: a query without its
+classes or its workers fails to load its state as well. Spark gives whatever fails meanwhile the
+class `CANNOT_LOAD_STATE_STORE.UNCATEGORIZED`, which therefore blames nothing: the causes below it
+name the damage. The texts are those that Spark 4.2 was seen to die with. An unknown text does not
+blame the checkpoint; the caller does, if queries die again and again before their first batch.
 """
 
 from __future__ import annotations
@@ -188,6 +189,31 @@ _RULES: tuple[tuple[FailureCause, str, re.Pattern[str]], ...] = (
             r"|UnknownHostException"
         ),
     ),
+    # Below the brokers' rules, whose clients speak of connections, too; above those of damage: a
+    # file that was read in part looks cut.
+    (
+        FailureCause.MACHINE,
+        (
+            "the checkpoint's file system, or another of Spark's processes, does not answer or"
+            " refuses a request: the query goes on from its last batch once that is mended"
+        ),
+        re.compile(
+            r"\b(Connect|NoRouteToHost|PortUnreachable|Socket|SocketTimeout|ConnectTimeout|SSL\w*"
+            r"|NoHttpResponse|HttpChannelEOF|SdkClient|AWS\w+|AccessDenied|SafeMode|Standby"
+            r"|Retriable|BlockMissing|AbfsRestOperation)Exception\b"
+            r"|[Ss]tatus [Cc]ode: (401|403|408|429|5\d\d)\b|End of File Exception between local"
+            r"|Stale file handle|Transport endpoint|Connection (timed out|reset|refused)"
+            r"|Host is down|No route to host|Remote I/O error|\bETIMEDOUT\b"
+        ),
+    ),
+    (
+        FailureCause.MACHINE,
+        "the JVM's own files are gone or locked; another start has new ones",
+        re.compile(
+            r"UNRELEASED_THREAD_ERROR"
+            r"|(NoSuchFile|FileNotFound)Exception: [^\n]*/levelwind-pipeline-"
+        ),
+    ),
     (
         FailureCause.CHECKPOINT,
         "the checkpoint's log of offsets or of commits is damaged",
@@ -202,7 +228,13 @@ _RULES: tuple[tuple[FailureCause, str, re.Pattern[str]], ...] = (
         FailureCause.CHECKPOINT,
         "the checkpoint's state is damaged, or of another version",
         re.compile(
-            r"CANNOT_LOAD_STATE_STORE|STATE_STORE_\w+|STATEFUL_PROCESSOR_\w+|STREAMING_STATEFUL_OPERATOR_\w+"
+            r"CANNOT_LOAD_STATE_STORE\.(?!UNCATEGORIZED|FAILED_TO_GET_CHANGELOG_WRITER)\w+"
+            r"|CANNOT_LOAD_STATE_STORE\.UNCATEGORIZED[\s\S]*"
+            r"((EOF|FileNotFound|NoSuchFile|Zip)Exception|Stream (is corrupted|ended prematurely))"
+            # Not Spark's order of its own calls, which another start does not repeat.
+            r"|\bSTATE_STORE_(?!OPERATION_OUT_OF_ORDER|HANDLE_NOT_INITIALIZED|INVALID_STA\w+"
+            r"|COMMIT_VALIDATION_FAILED|UNEXPECTED_EMPTY_FILE_IN_ROCKSDB_ZIP)\w+"
+            r"|STATEFUL_PROCESSOR_\w+|STREAMING_STATEFUL_OPERATOR_\w+"
             r"|Stateful operators in the metadata|ChecksumException|CHECKSUM_VERIFICATION"
             r"|\bPackingError\b"
             # Spark's server of states hands on RocksDB's message alone, without the class; and

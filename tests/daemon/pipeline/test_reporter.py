@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
+from levelwind.daemon.config.settings import PipelineSection
 from levelwind.daemon.pipeline.reporter import ProgressReporter
 from levelwind.daemon.pipeline.supervisor import relay
 from levelwind.streaming.errors import PipelineError
@@ -32,7 +33,8 @@ BATCH = Progress(
     skipped={"planner": 2},
 )
 DAMAGED = Terminated(
-    error="[CANNOT_LOAD_STATE_STORE.UNCATEGORIZED] An error occurred during loading state."
+    error="[CANNOT_LOAD_STATE_STORE.UNCATEGORIZED] An error occurred during loading state.\n"
+    "Caused by: org.apache.hadoop.fs.ChecksumException: Checksum error: file:/c/q/1.changelog at 0"
 )
 FULL = Terminated(error="Caused by: java.io.IOException: No space left on device")
 UNKNOWN = Terminated(error="java.lang.NullPointerException")
@@ -109,7 +111,7 @@ def test_a_query_that_dies_of_its_checkpoint_has_it_set_aside_at_the_next_start(
     event = events_of(reporter, BATCH, DAMAGED)["pipeline.failed"]
     assert (event["cause"], event["rebuild"]) == ("checkpoint", True)
     assert reporter.ended.is_set()
-    assert "CANNOT_LOAD_STATE_STORE" in given_up(tmp_path).reason
+    assert "ChecksumException" in given_up(tmp_path).reason
 
 
 def test_a_full_disk_costs_no_checkpoint_however_often(reporter, tmp_path):
@@ -130,14 +132,31 @@ def test_a_fault_of_the_environment_costs_no_checkpoint_however_often(death, tmp
     assert given_up(tmp_path) is None
 
 
-def test_an_unknown_death_before_the_first_batch_costs_the_checkpoint_the_second_time(tmp_path):
+def test_unknown_deaths_before_the_first_batch_cost_the_checkpoint_the_fourth_time_in_a_row(
+    tmp_path,
+):
     given_up(tmp_path)
     verdicts = []
-    for batches in ([], [BATCH], [], []):
+    for batches in ([], [], [], [BATCH], [], [], [], []):
         starts = started(tmp_path)
         verdicts.append(events_of(starts, *batches, UNKNOWN)["pipeline.failed"]["rebuild"])
-    assert verdicts == [False, False, False, True]
+    assert verdicts == [False] * 7 + [True]
     assert given_up(tmp_path) is not None
+
+
+def test_a_state_that_no_start_can_load_is_rebuilt_before_the_daemon_gives_up():
+    assert PipelineSection().restarts >= checkpoint.MAX_FAILED_STARTS
+
+
+def test_a_death_while_the_files_cannot_be_reached_counts_for_nothing(tmp_path):
+    files = Refusing(tmp_path)
+    for refusal in 10 * [PipelineError("the store is away"), *3 * [None], OSError(5, "EIO")]:
+        files.refusal = None
+        checkpoint.clear_failures(files)
+        files.refusal = refusal
+        assert not checkpoint.record_failed_start(files, "?")
+    files.refusal = None
+    assert files.read(checkpoint.QUARANTINED) is None
 
 
 class Refusing(LocalFiles):

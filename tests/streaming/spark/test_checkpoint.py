@@ -229,13 +229,15 @@ def test_a_quarantined_checkpoint_is_set_aside_once(tmp_path: Path) -> None:
     assert prepare(LocalFiles(tmp_path), SHAPE, now="t2").set_aside is None
 
 
-def test_two_unexplained_failed_starts_quarantine_a_checkpoint_unless_a_batch_was_done_between(
+def test_four_unexplained_failed_starts_quarantine_a_checkpoint_unless_a_batch_was_done_between(
     tmp_path: Path,
 ) -> None:
     used(tmp_path)
-    assert not checkpoint.record_failed_start(LocalFiles(tmp_path), "?")
+    for _ in range(3):
+        assert not checkpoint.record_failed_start(LocalFiles(tmp_path), "?")
     checkpoint.clear_failures(LocalFiles(tmp_path))
-    assert not checkpoint.record_failed_start(LocalFiles(tmp_path), "?")
+    for _ in range(3):
+        assert not checkpoint.record_failed_start(LocalFiles(tmp_path), "?")
     assert prepare(LocalFiles(tmp_path), SHAPE, now="t1").set_aside is None
     assert checkpoint.record_failed_start(LocalFiles(tmp_path), "?")
     assert prepare(LocalFiles(tmp_path), SHAPE, now="t2").set_aside is not None

@@ -5,11 +5,14 @@ from pathlib import Path
 
 import pytest
 
+from levelwind.daemon.paths import TEMPORARY_PREFIX
 from levelwind.streaming.spark.failure_diagnosis import FailureCause, diagnose
 
 DEATHS = Path(__file__).parents[2] / "data" / "spark_deaths.jsonl"
 """Texts of deaths that were provoked, most of their frames left out; `how` says by what."""
 PROVOKED = [json.loads(line) for line in DEATHS.read_text().splitlines()]
+
+LOADING = "[CANNOT_LOAD_STATE_STORE.UNCATEGORIZED] An error occurred during loading state."
 
 CAUSES = [
     (
@@ -29,10 +32,81 @@ CAUSES = [
         FailureCause.MACHINE,
         "[CONCURRENT_STREAM_LOG_UPDATE] Concurrent update to the log. Multiple streaming jobs",
     ),
+    # The class without a cause: Spark gives it to an outage of the file system and to damage.
+    (FailureCause.UNKNOWN, f"{LOADING}"),
+    (FailureCause.UNKNOWN, f"{LOADING}\nCaused by: java.lang.IllegalStateException: closed"),
+    *(
+        (FailureCause.CHECKPOINT, f"{LOADING}\nCaused by: {damage}")
+        for damage in (
+            "org.apache.hadoop.fs.ChecksumException: Checksum error: file:/c/1.changelog at 0",
+            "java.io.EOFException: Stream ended prematurely",
+            "java.io.FileNotFoundException: No such file or directory: s3a://b/q/state/0/0/2.zip",
+            (
+                "org.apache.hadoop.ipc.RemoteException(java.io.FileNotFoundException): File does"
+                " not exist: /q/state/0/0/2.zip\n\tat org.apache.hadoop.ipc.Client.call(Client:1)"
+            ),
+            "java.util.zip.ZipException: zip END header not found",
+            "org.rocksdb.RocksDBException: Sst file size mismatch: /tmp/s/000009.sst",
+        )
+    ),
     (
         FailureCause.CHECKPOINT,
-        "[CANNOT_LOAD_STATE_STORE.UNCATEGORIZED] An error occurred during loading state.",
+        "[CANNOT_LOAD_STATE_STORE.CANNOT_READ_DELTA_FILE_NOT_EXISTS] Error reading delta file",
     ),
+    # As the sources of Hadoop and its clients have them, and the kernel's texts of NFS.
+    *(
+        (FailureCause.MACHINE, f"{opening}\nCaused by: {outage}")
+        for opening in (LOADING, "java.lang.RuntimeException: x")
+        for outage in (
+            "java.io.IOException: Stale file handle",
+            "java.io.IOException: Transport endpoint is not connected",
+            (
+                "java.net.ConnectException: Call From w1/10.0.0.7 to nn:8020 failed on connection"
+                " exception: java.net.ConnectException: Connection refused"
+            ),
+            (
+                "org.apache.hadoop.ipc.RemoteException(org.apache.hadoop.hdfs.server.namenode."
+                "SafeModeException): Name node is in safe mode."
+            ),
+            (
+                "java.io.EOFException: End of File Exception between local host is: w1;"
+                " destination host is: nn:8020"
+            ),
+            "org.apache.hadoop.hdfs.BlockMissingException: Could not obtain block: BP-1 file=/q/1",
+            (
+                "org.apache.hadoop.fs.s3a.AWSServiceIOException: open s3a://b/q/state/0/0/3:"
+                " S3Exception: Please reduce your request rate. (Service: S3, Status Code: 503)"
+            ),
+            (
+                "java.nio.file.AccessDeniedException: s3a://b/q: The provided token has expired"
+                " (Service: S3, Status Code: 400)"
+            ),
+            "java.net.SocketTimeoutException: Read timed out",
+            "javax.net.ssl.SSLException: Connection reset",
+        )
+    ),
+    (
+        FailureCause.MACHINE,
+        "[CANNOT_LOAD_STATE_STORE.UNRELEASED_THREAD_ERROR] RocksDB instance could not be acquired",
+    ),
+    (
+        FailureCause.MACHINE,
+        (
+            f"{LOADING}\nCaused by: java.nio.file.NoSuchFileException:"
+            f" /tmp/{TEMPORARY_PREFIX}1x/StateStoreId/workingDir/000123.sst"
+        ),
+    ),
+    # The brokers' trouble is theirs, whatever the connections below them say.
+    (
+        FailureCause.CLUSTER,
+        (
+            "org.apache.kafka.common.errors.DisconnectException\n"
+            "Caused by: java.io.IOException: Connection reset by peer"
+        ),
+    ),
+    # Faults of Spark's own order of calls, which another start does not repeat.
+    (FailureCause.UNKNOWN, "[STATE_STORE_OPERATION_OUT_OF_ORDER] State store operation=abort"),
+    (FailureCause.UNKNOWN, "[STATE_STORE_COMMIT_VALIDATION_FAILED] Expected 2 commits but got 1"),
     (
         FailureCause.CHECKPOINT,
         "[STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA] Streaming stateful operator",
