@@ -189,7 +189,7 @@ class ManagedConsumer(PartitionCalls):
             follower=self._follower,
             commits=self._commits,
             start_timeout=timers.start_timeout,
-            pins_latest=self._settings.from_latest and self._settings.auto_commit,
+            pins_latest=self._settings.pins_latest,
             callbacks={name: self._bind(callback) for name, callback in callbacks.items()},
             journal=None if journal is None else self._callback_errors.guard(journal),
         )

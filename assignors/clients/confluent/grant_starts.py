@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from confluent_kafka import (
@@ -11,11 +12,12 @@ from confluent_kafka import (
     KafkaException,
     TopicPartition,
 )
-
-from levelwind.assignors.boot_clock import boot_seconds
+from confluent_kafka.admin import OffsetSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable
+
+    from confluent_kafka import IsolationLevel
 
     from levelwind.assignors.protocol.partition_ranges import TopicPartition as Pair
 
@@ -30,88 +32,97 @@ class GrantStarts(NamedTuple):
     pinned: dict[Pair, int]
     """Offsets of known partitions that are to be committed."""
     refused: dict[Pair, KafkaError]
-    """Why the other partitions cannot be read now; those that nobody was asked for come first."""
+    """Why the other partitions cannot be read now."""
 
 
-def look_up(consumer: Any, topics: Iterable[str]) -> None:
-    """Have librdkafka know the leaders of topics of which it reads nothing.
+def look_up(client: Any, topics: Iterable[str]) -> None:
+    """Have a consumer or an admin client know the present leaders of topics.
 
-    It asks for those of an unknown topic only after it was told to read from it, and the first
-    fetch waits for librdkafka's next scan, which comes once a second.
+    A consumer asks for those of an unknown topic only after it was told to read from it, and the
+    first fetch waits for librdkafka's next scan, which comes once a second.
 
     Raises:
         KafkaException: The brokers did not answer.
     """
     for topic in sorted(topics):
-        consumer.list_topics(topic, timeout=FETCH_TIMEOUT_SECONDS)
+        client.list_topics(topic, timeout=FETCH_TIMEOUT_SECONDS)
 
 
 def ask_starts(
-    consumer: Any, pairs: Sequence[Pair], *, new: Collection[Pair], pins_latest: bool
+    consumer: Any,
+    admin: Any,
+    pairs: Collection[Pair],
+    *,
+    new: Collection[Pair],
+    pins_latest: IsolationLevel | None,
 ) -> GrantStarts:
     """Ask where partitions start; one that the brokers refuse keeps no other from being read.
 
     Args:
         consumer: The application's consumer.
-        pairs: The granted partitions, in the order in which their leaders are asked.
+        admin: An `AdminClient` of the same brokers.
+        pairs: The granted partitions.
         new: Those that start at their beginnings without a commit.
-        pins_latest: Whether the others without a commit start at their present ends.
+        pins_latest: Isolation level at whose present ends the others without a commit start; None:
+            they are left to the consumer.
 
     Raises:
         KafkaException: The brokers did not answer.
     """
-    asked = [TopicPartition(*pair) for pair in pairs]
+    asked = [TopicPartition(*pair) for pair in sorted(pairs)]
     committed = consumer.committed(asked, timeout=FETCH_TIMEOUT_SECONDS)
-    answers = {(each.topic, each.partition): each for each in committed}
-    refused = {pair: each.error for pair, each in answers.items() if each.error is not None}
-    known = [answers[pair] for pair in pairs if pair not in refused]
-    _begin_new(known, new)
-    pinned, silent = _pin_latest(consumer, known) if pins_latest else ({}, {})
-    return GrantStarts(
-        [each for each in known if (each.topic, each.partition) not in silent],
-        pinned,
-        {**silent, **refused},
-    )
+    starts = {(each.topic, each.partition): each for each in committed}
+    refused = {pair: each.error for pair, each in starts.items() if each.error is not None}
+    unset = [p for p, each in starts.items() if p not in refused and each.offset == OFFSET_INVALID]
+    for pair in set(unset) & set(new):
+        # By "latest" the records were lost that came before anybody owned them (KAFKA-12261).
+        starts[pair].offset = OFFSET_BEGINNING
+    pinned: dict[Pair, int] = {}
+    if pins_latest is not None:
+        pinned, silent = _ends(admin, [pair for pair in unset if pair not in new], pins_latest)
+        refused |= silent
+        for pair, end in pinned.items():
+            starts[pair].offset = end
+    known = [each for pair, each in starts.items() if pair not in refused]
+    return GrantStarts(known, pinned, refused)
 
 
-def _begin_new(starts: Iterable[Any], new: Collection[Pair]) -> None:
-    """Start new partitions without a commit at their beginnings.
-
-    By "latest" the records were lost that came before anybody owned them (KAFKA-12261).
-    """
-    for start in starts:
-        if start.offset == OFFSET_INVALID and (start.topic, start.partition) in new:
-            start.offset = OFFSET_BEGINNING
-
-
-def _pin_latest(
-    consumer: Any, starts: Iterable[Any]
+def _ends(
+    admin: Any, pairs: Collection[Pair], isolation: IsolationLevel
 ) -> tuple[dict[Pair, int], dict[Pair, KafkaError]]:
-    """Start partitions without a commit at their ends.
+    """Ask for the ends of logs, which are to be committed.
 
     Otherwise "latest" were another offset for each owner, and records that arrive between two
     owners would be skipped.
 
+    All leaders are asked at once, and each answers for its own partitions. A consumer cannot ask
+    so: its `get_watermark_offsets` takes one partition after the other, and its `offsets_for_times`
+    fails for all of them where one leader refuses or is silent.
+
     Returns:
-        Those ends, to be committed; and the errors of partitions whose leaders did not answer. A
-        partition without a leader may take all the time that there is for all of them. Then the
-        partitions behind it come first among the errors.
+        The ends, and the errors of partitions whose leaders did not give one.
     """
-    pinned: dict[Pair, int] = {}
-    silent: dict[Pair, KafkaError] = {}
-    unasked: dict[Pair, KafkaError] = {}
-    until = boot_seconds() + FETCH_TIMEOUT_SECONDS
-    for start in starts:
-        if start.offset != OFFSET_INVALID:
-            continue
-        pair = (start.topic, start.partition)
-        if (left := until - boot_seconds()) <= 0:
-            unasked[pair] = KafkaError(KafkaError._TIMED_OUT)  # noqa: SLF001
-            continue
+    if not pairs:
+        return {}, {}
+    answers = admin.list_offsets(
+        {TopicPartition(*pair): OffsetSpec.latest() for pair in pairs},
+        isolation_level=isolation,
+        request_timeout=FETCH_TIMEOUT_SECONDS,
+    )
+    ends: dict[Pair, int] = {}
+    refused: dict[Pair, KafkaError] = {}
+    for partition, answer in answers.items():
+        pair = (partition.topic, partition.partition)
         try:
-            _, start.offset = consumer.get_watermark_offsets(TopicPartition(*pair), timeout=left)
+            end = answer.result().offset
         except KafkaException as error:
-            silent[pair] = error.args[0]
+            refused[pair] = error.args[0]
+            continue
+        if end < 0:  # the answer for a leader that is silent
+            refused[pair] = KafkaError(KafkaError._TIMED_OUT)  # noqa: SLF001
         else:
-            pinned[pair] = start.offset
-    return pinned, {**unasked, **silent}
+            ends[pair] = end
+    with suppress(KafkaException):
+        # Whatever the answer, the client would ask the same leader again.
+        look_up(admin, {topic for topic, _ in refused})
+    return ends, refused

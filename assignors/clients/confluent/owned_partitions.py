@@ -30,6 +30,8 @@ from levelwind.assignors.handover.member_state import Phase
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
+    from confluent_kafka import IsolationLevel
+
     from levelwind.assignors.clients.confluent.committing.offsets import (
         CommitOutcome,
         CommitTracker,
@@ -56,7 +58,7 @@ class OwnedPartitions:
         follower: AssignmentFollower,
         commits: CommitTracker,
         start_timeout: float,
-        pins_latest: bool,
+        pins_latest: IsolationLevel | None,
         callbacks: Mapping[str, Callable[[list[Any]], object]],
         journal: Callable[[OwnershipChange], object] | None,
     ) -> None:
@@ -198,7 +200,7 @@ class OwnedPartitions:
         """Start partitions at the group's committed offsets; return False to try again later."""
         now = boot_seconds()
         if self._tries is None or self._tries.order is not order:
-            self._tries = _Tries(order, since=now, next_at=now, rest=tuple(sorted(partitions)))
+            self._tries = _Tries(order, since=now, next_at=now, rest=partitions)
         if now < self._tries.next_at:
             return self._give_up_grant(self._tries)
         started = self._start_reading(self._tries, new)
@@ -236,7 +238,7 @@ class OwnedPartitions:
             superseded=superseded,
             seconds=round(now - tries.since, 3),
         )
-        self._follower.post(ev.GrantFailed(frozenset(tries.rest)))
+        self._follower.post(ev.GrantFailed(tries.rest))
         return True
 
     def _start_reading(self, tries: _Tries, new: frozenset[Pair]) -> list[Any]:
@@ -245,20 +247,23 @@ class OwnedPartitions:
         started: list[Any] = []
         try:
             look_up(self._consumer, {topic for topic, _ in rest} - self._read_topics)
-            starts = ask_starts(self._consumer, rest, new=new, pins_latest=self._pins_latest)
+            starts = ask_starts(
+                self._consumer,
+                self._follower.admin,
+                rest,
+                new=new,
+                pins_latest=self._pins_latest,
+            )
             self._note_refused(starts.refused)
-            known = [pair for pair in rest if pair not in starts.refused]
-            rest = (*starts.refused, *known)
             # The answers may have taken longer than the lease: nothing starts without one.
-            if known and self._follower.may_deliver:
+            if starts.known and self._follower.may_deliver:
                 self._assign(starts)
-                started, rest = starts.known, tuple(starts.refused)
+                started, rest = starts.known, frozenset(starts.refused)
         except KafkaException as error:
             self._note_refused(dict.fromkeys(rest, error.args[0]))
         now = boot_seconds()
-        # What is read already has at least half of the time, however long the others are asked for.
-        asking = now - asked_at if started or self.any_owned else 0.0
-        self._tries = tries._replace(rest=rest, next_at=now + max(RETRY_SECONDS, asking))
+        # A silent leader is waited for. What is read already has at least half of the time.
+        self._tries = tries._replace(rest=rest, next_at=now + max(RETRY_SECONDS, now - asked_at))
         return started
 
     def _assign(self, starts: GrantStarts) -> None:
@@ -363,8 +368,8 @@ class _Tries(NamedTuple):
     order: Order
     since: float
     next_at: float
-    rest: tuple[Pair, ...]
-    """Partitions that are not read yet, in the order in which they are asked for."""
+    rest: frozenset[Pair]
+    """Partitions that are not read yet."""
 
 
 def _topics_of(pairs: Iterable[Pair]) -> str:

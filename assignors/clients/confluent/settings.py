@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from uuid import uuid4
 
-from confluent_kafka import libversion
+from confluent_kafka import IsolationLevel, libversion
 
 from levelwind.assignors.clients.flat_settings import DEFAULT_TOPIC_CONFIG, flat_settings
 from levelwind.assignors.clients.idle_connections import with_idle_connections
@@ -95,8 +95,9 @@ class ClientSettings:
     """Seconds after which a commit is made again where no other one was."""
     max_poll_interval: float
     """Seconds that the application may stay away from `poll`."""
-    from_latest: bool
-    """Whether a partition without a commit starts at its end."""
+    pins_latest: IsolationLevel | None
+    """Isolation level at whose end a partition without a commit starts, which is committed at once;
+    None: such a partition is left to librdkafka."""
     on_commit: Callable[..., object] | None
     """The user's callback for the outcome of commits."""
 
@@ -253,8 +254,6 @@ def client_settings(
         given.pop("auto.commit.interval.ms", 5000), "auto.commit.interval.ms"
     )
     poll_interval = _poll_interval(given)
-    # librdkafka passes over blanks before the word.
-    reset = str(given.get("auto.offset.reset", "latest")).lower().lstrip()
     on_commit = given.pop("on_commit", None)
     if on_commit is not None and not callable(on_commit):
         raise SettingError(f"on_commit: expected a function, got {on_commit!r}")
@@ -272,7 +271,7 @@ def client_settings(
         commit_interval=commit_interval / 1000,
         renew_commits=_renewal(renew_commits),
         max_poll_interval=poll_interval / 1000,
-        from_latest=reset in ("latest", "largest", "end"),
+        pins_latest=_isolation(given) if auto_commit and _from_latest(given) else None,
         on_commit=on_commit,
     )
 
@@ -342,6 +341,20 @@ def _transactions(
         # As long as one call may wait: what was sent and not answered is not sent again.
         "socket.timeout.ms": max(int(timers.commit * 1000 / 2), 10),
     }
+
+
+def _word(given: Mapping[str, Any], name: str, default: str) -> str:
+    """Return a word as librdkafka reads it: blanks before it and capitals make no difference."""
+    return str(given.get(name, default)).lower().lstrip()
+
+
+def _from_latest(given: Mapping[str, Any]) -> bool:
+    return _word(given, "auto.offset.reset", "latest") in ("latest", "largest", "end")
+
+
+def _isolation(given: Mapping[str, Any]) -> IsolationLevel:
+    committed = _word(given, "isolation.level", "read_committed") == "read_committed"
+    return IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
 
 
 def _renewal(seconds: float) -> float:

@@ -170,6 +170,11 @@ class AssignmentFollower(Thread):
         self._closing.set()
 
     @property
+    def admin(self) -> Any:
+        """An `AdminClient`, for questions to the brokers."""
+        return self._reader.admin
+
+    @property
     def incarnation(self) -> str:
         """Identifier of the member's current life."""
         return self._machine.incarnation

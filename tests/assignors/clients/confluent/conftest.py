@@ -125,6 +125,7 @@ def make_brokerless(monkeypatch):
         monkeypatch.setattr(consumer_module, "Consumer", librdkafka)
         settings = {**UNREACHABLE, **(config or {})}
         consumer = ManagedConsumer(settings, group="g", topics=topics, instance="i", **options)
+        consumer._follower.admin = consumer._consumer
         consumers.append(consumer)
         return consumer
 

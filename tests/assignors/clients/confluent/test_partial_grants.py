@@ -3,11 +3,10 @@
 from itertools import chain
 
 import pytest
-from confluent_kafka import OFFSET_INVALID, KafkaError
+from confluent_kafka import OFFSET_INVALID, IsolationLevel, KafkaError
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from levelwind.assignors.clients.confluent import grant_starts
 from levelwind.assignors.clients.confluent.owned_partitions import RETRY_SECONDS
 from levelwind.assignors.handover.timers import Timers
 from levelwind.assignors.protocol.records import Nack
@@ -22,7 +21,6 @@ LATEST = {"auto.offset.reset": "latest"}
 FORBIDDEN = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)
 UNSTABLE = KafkaError(KafkaError.UNSTABLE_OFFSET_COMMIT)
 LEADERLESS = KafkaError(KafkaError.LEADER_NOT_AVAILABLE)
-SILENT = KafkaError(KafkaError._TIMED_OUT)
 
 REFUSALS = {
     "a forbidden topic": ("unreadable", FORBIDDEN),
@@ -161,25 +159,49 @@ def test_each_missing_right_is_logged_with_its_own_topics(member, caplog):
     assert member.given == [HEALTHY[1:]]
 
 
-def test_partitions_without_a_leader_share_the_time_of_one_question(member, monkeypatch):
-    """Each takes all the time that it is given; those behind it are asked first the next time."""
-    asked = []
+def test_all_leaders_are_asked_for_ends_at_once(member, monkeypatch):
+    """Asked one after the other, those of a cluster far away used up the time of a large grant."""
+    questions, answer = [], member.brokers.list_offsets
 
-    def ask(partition, timeout):
-        pair = (partition.topic, partition.partition)
-        asked.append(pair)
-        if pair != SECRET:
-            member.boot.jump(timeout)
-            raise grant_starts.KafkaException(SILENT)
-        return 0, 5
+    def ask(specs, isolation_level, request_timeout):
+        questions.append(len(specs))
+        member.boot.jump(0.1)
+        return answer(specs)
 
-    monkeypatch.setattr(member.brokers, "get_watermark_offsets", ask)
+    monkeypatch.setattr(member.brokers, "list_offsets", ask)
+    member.follower.assign({"orders": tuple(range(200))})
+    member.poll()
+    assert questions == [200]
+    assert len(member.consumer.assignment()) == 200
+
+
+def test_a_silent_leader_is_looked_for_anew(member):
+    """The client answers with a negative offset for it, and would ask the same broker for ever."""
+    member.brokers.ends.update({SECRET: OFFSET_INVALID, HEALTHY[0]: 5})
     member.follower.assign(ASSIGNED)
-    for _ in range(3):
-        member.poll(after=grant_starts.FETCH_TIMEOUT_SECONDS)
-    assert asked == [HEALTHY[0], HEALTHY[1], SECRET, HEALTHY[0]]
-    assert member.given == [[SECRET]]
-    assert member.brokers.assigned == {SECRET: 5}
+    member.poll()
+    assert member.given == [HEALTHY]
+    assert member.brokers.assigned == {HEALTHY[0]: 5, HEALTHY[1]: 0}
+    assert member.brokers.looked_up == ["orders", "secret", "secret"]
+    member.brokers.ends[SECRET] = 7
+    member.poll()
+    assert member.given == [HEALTHY, [SECRET]]
+    assert member.brokers.assigned[SECRET] == 7
+
+
+@pytest.mark.parametrize("level", list(IsolationLevel))
+def test_ends_are_those_of_the_consumers_isolation_level(make_brokerless, monkeypatch, level):
+    """Records of a transaction that is still open lie behind the end at read_committed alone."""
+    consumer = make_brokerless({**LATEST, "isolation.level": level.name.lower()})
+    asked, answer = [], consumer._consumer.list_offsets
+    monkeypatch.setattr(
+        consumer._consumer,
+        "list_offsets",
+        lambda specs, **options: asked.append(options["isolation_level"]) or answer(specs),
+    )
+    consumer._follower.assign({"orders": (0,)})
+    consumer.consume(1, 0)
+    assert asked == [level]
 
 
 OUTCOMES = st.sampled_from([None, "unreadable", "ends"])

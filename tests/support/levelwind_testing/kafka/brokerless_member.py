@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from concurrent.futures import Future
 from queue import Empty
 from types import SimpleNamespace
 from typing import Any
@@ -30,7 +31,7 @@ def message(pair, offset):
 
 
 class ScriptedConsumer:
-    """confluent-kafka's `Consumer` of brokers that do not exist.
+    """confluent-kafka's `Consumer` of brokers that do not exist, and their `AdminClient`.
 
     It answers asynchronous commits from within `poll`, and calls the callbacks of its settings from
     there, as librdkafka does.
@@ -52,8 +53,11 @@ class ScriptedConsumer:
         self.asked: list[frozenset[Any]] = []
         """Partitions of each question for committed offsets."""
 
-    def list_topics(self, *_args, **_options):
-        return None
+        self.looked_up: list[str] = []
+        """Topics whose leaders were asked for."""
+
+    def list_topics(self, topic, **_options):
+        self.looked_up.append(topic)
 
     def committed(self, partitions, **_options):
         pairs = [(each.topic, each.partition) for each in partitions]
@@ -69,11 +73,16 @@ class ScriptedConsumer:
             for pair in pairs
         ]
 
-    def get_watermark_offsets(self, partition, **_options):
-        end = self.ends.get((partition.topic, partition.partition), 0)
+    def list_offsets(self, specs, **_options):
+        return {each: self._end((each.topic, each.partition)) for each in specs}
+
+    def _end(self, pair):
+        end, answer = self.ends.get(pair, 0), Future()
         if isinstance(end, int):
-            return 0, end
-        raise KafkaException(end)
+            answer.set_result(SimpleNamespace(offset=end))
+        else:
+            answer.set_exception(KafkaException(end))
+        return answer
 
     def incremental_assign(self, partitions):
         self.assigned |= {(each.topic, each.partition): each.offset for each in partitions}
@@ -110,6 +119,9 @@ class ScriptedConsumer:
 
 class SteppedFollower(AssignmentFollower):
     """The follower, but a test steps its thread and is its planner."""
+
+    admin: Any = None
+    """The client that is asked for the ends of logs."""
 
     def __init__(self, **options) -> None:
         super().__init__(**options)
