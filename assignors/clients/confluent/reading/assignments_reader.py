@@ -134,10 +134,11 @@ class AssignmentsReader(Thread):
         def take(answer: Future[Any]) -> None:
             if answer.cancelled():
                 return
-            if answer.exception() is not None:
+            # A negative offset is the answer for a leader that is silent.
+            if answer.exception() is not None or (end := answer.result().offset) < 0:
                 self._renew_leaders()
                 return
-            self._post(StableOffsetAnswered(asked_at, read_to, answer.result().offset))
+            self._post(StableOffsetAnswered(asked_at, read_to, end))
 
         answers = self.admin.list_offsets(
             {partition: OffsetSpec.latest()},

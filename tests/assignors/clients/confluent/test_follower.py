@@ -3,6 +3,7 @@
 import threading
 
 import pytest
+from confluent_kafka import OFFSET_INVALID, KafkaError, TopicPartition
 
 from levelwind.assignors.clients.confluent.committing import deadline
 from levelwind.assignors.clients.confluent.following.follower import AssignmentFollower
@@ -103,3 +104,22 @@ def test_an_order_ends_the_wait_for_one(follower, monkeypatch):
     waiting.join(GENEROUS_SECONDS)
     assert not waiting.is_alive()
     assert [order.effect.reason for order in follower.orders] == ["poll_overdue"]
+
+
+@pytest.mark.parametrize("answer", [OFFSET_INVALID, KafkaError(KafkaError.FENCED_LEADER_EPOCH)])
+def test_without_an_end_the_leader_is_looked_for_anew_and_nothing_is_proved(
+    make_brokerless, answer
+):
+    """A leader that is silent is answered for with a negative offset, not with an error."""
+    consumer = make_brokerless()
+    follower, brokers = consumer._follower, consumer._consumer
+    reader, log = follower._reader, TopicPartition("levelwind.assignments", 0)
+    reader.admin, reader._position = brokers, log
+    brokers.ends[log.topic, log.partition] = answer
+    reader.ask(0)
+    assert brokers.looked_up == [log.topic]
+    assert follower._mailbox.empty()
+    brokers.ends[log.topic, log.partition] = 3
+    reader.ask(0)
+    assert brokers.looked_up == [log.topic]
+    assert follower._mailbox.get_nowait().stable_offset == 3
