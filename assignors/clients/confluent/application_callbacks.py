@@ -9,16 +9,23 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+from levelwind.assignors.clients.confluent.settings import SettingError
 from levelwind.assignors.clients.flat_settings import flat_settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-CALLBACK_SETTINGS = ("error_cb", "on_commit", "stats_cb", "throttle_cb")
+GUARDED_SETTINGS = ("error_cb", "on_commit", "stats_cb", "throttle_cb")
 """Settings of confluent-kafka whose errors come out of the call in which they run.
 
 `oauth_cb` is none: a background thread calls it, and its error counts as a token that is missing.
 """
+
+
+def require_function(name: str, callback: object) -> None:
+    """Raise `SettingError` unless a callback can be called, or is None."""
+    if callback is not None and not callable(callback):
+        raise SettingError(f"{name}: expected a function, got {callback!r}")
 
 
 class CallbackErrors:
@@ -42,14 +49,18 @@ class CallbackErrors:
     def guard_settings(self, config: Mapping[str, Any]) -> dict[str, Any]:
         """Return the settings, flat, with guarded callbacks.
 
-        What cannot be called is left to librdkafka, which refuses it.
+        Raises:
+            SettingError: A callback cannot be called.
         """
         guarded = flat_settings(config)
-        for name in CALLBACK_SETTINGS:
-            if callable(callback := guarded.get(name)):
+        for name in (*GUARDED_SETTINGS, "oauth_cb"):
+            require_function(name, callback := guarded.get(name))
+            if callback is not None and name in GUARDED_SETTINGS:
                 guarded[name] = self.guard(callback)
         # The clients of the hand-over log by it as well: its error would end the member's thread.
-        if callable(write := getattr(guarded.get("logger"), "log", None)):
+        if (logger := guarded.get("logger")) is not None:
+            if not callable(write := getattr(logger, "log", None)):
+                raise SettingError(f"logger: expected a logger, got {logger!r}")
             guarded["logger"] = SimpleNamespace(log=self.guard(write))
         return guarded
 

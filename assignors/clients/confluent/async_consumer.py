@@ -301,8 +301,8 @@ class AsyncManagedConsumer:
             raise
 
     def _in_loop(self, callback: AsyncCallback) -> Callable[[Any, list[Any]], object] | None:
-        if callback is None:
-            return None
+        if not callable(callback):
+            return callback  # none, or one that `ManagedConsumer` refuses
 
         async def run(partitions: list[Any], within: _Callback) -> object:
             _WITHIN.set(within)

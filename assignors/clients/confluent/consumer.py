@@ -11,7 +11,10 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from confluent_kafka import Consumer
 
-from levelwind.assignors.clients.confluent.application_callbacks import CallbackErrors
+from levelwind.assignors.clients.confluent.application_callbacks import (
+    CallbackErrors,
+    require_function,
+)
 from levelwind.assignors.clients.confluent.committing.commit_errors import StraySubscriberError
 from levelwind.assignors.clients.confluent.committing.granted_offsets import NotOwnedError
 from levelwind.assignors.clients.confluent.committing.offsets import CommitTracker
@@ -144,6 +147,9 @@ class ManagedConsumer(PartitionCalls):
         timers = timers or Timers()
         self._callback_errors = CallbackErrors()
         config = self._callback_errors.guard_settings(config)
+        callbacks = {"on_assign": on_assign, "on_revoke": on_revoke, "on_lost": on_lost}
+        for name, callback in {**callbacks, "journal": journal}.items():
+            require_function(name, callback)
         profile = member_profile(
             config,
             group=group,
@@ -183,7 +189,6 @@ class ManagedConsumer(PartitionCalls):
         reporting = self._settings.with_throttle_callback(self._follower.obstacles.throttled)
         self._consumer: Any = Consumer({**reporting.consumer, "on_commit": self._commits.on_answer})
         self._commits.consumer = self._consumer
-        callbacks = {"assign": on_assign, "revoke": on_revoke, "lost": on_lost}
         self._owned = OwnedPartitions(
             consumer=self._consumer,
             follower=self._follower,

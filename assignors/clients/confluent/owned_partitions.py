@@ -216,7 +216,7 @@ class OwnedPartitions:
             if started:
                 owned = len(self._grants)
                 self._log(logging.INFO, "member.granted", partitions=len(started), owned=owned)
-                self._call("assign", started)
+                self._call("on_assign", started)
         finally:
             if not rest:
                 self._follower.post(ev.GrantFinished())
@@ -290,7 +290,7 @@ class OwnedPartitions:
         self._log(logging.INFO, "member.revoking", partitions=len(revoked))
         try:
             self._consumer.pause(revoked)
-            self._call("revoke", revoked)
+            self._call("on_revoke", revoked)
         finally:
             try:
                 outcome = self._commits.finish(partitions, self.serve)
@@ -322,7 +322,7 @@ class OwnedPartitions:
         try:
             self._release(lost)
             if lost:
-                self._call("lost", without_offsets(lost))
+                self._call("on_lost", without_offsets(lost))
         finally:
             no_commit_in_flight = self._commits.no_commit_in_flight
             self._follower.lost.clear()

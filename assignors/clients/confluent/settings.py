@@ -107,17 +107,15 @@ class ClientSettings:
         The consumer's are reported to the application as well, where it has a callback. Those of
         commits in transactions are not: nothing polls their producer.
         """
-        application = self.consumer.get("throttle_cb", callback)
+        application = self.consumer.get("throttle_cb")
 
         def both(event: Any) -> None:
             callback(event)
             application(event)
 
-        # What cannot be called is left to librdkafka, which refuses it.
-        combined = both if application is not callback and callable(application) else application
         return replace(
             self,
-            consumer={**self.consumer, "throttle_cb": combined},
+            consumer={**self.consumer, "throttle_cb": callback if application is None else both},
             reader={**self.reader, "throttle_cb": callback},
             producer={**self.producer, "throttle_cb": callback},
         )
@@ -255,8 +253,6 @@ def client_settings(
     )
     poll_interval = _poll_interval(given)
     on_commit = given.pop("on_commit", None)
-    if on_commit is not None and not callable(on_commit):
-        raise SettingError(f"on_commit: expected a function, got {on_commit!r}")
     # A connection on which nothing comes back is given up while the lease lasts.
     patience = max(int(timers.hold * 1000 / 4), 10)
     return ClientSettings(

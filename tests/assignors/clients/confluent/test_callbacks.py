@@ -1,12 +1,13 @@
 """Errors of the application's callbacks: they reach the application, and nothing else is lost."""
 
+import asyncio
 from types import SimpleNamespace
 
 import pytest
 from confluent_kafka import Consumer, Producer
 
-from levelwind.clients.confluent import Phase, SettingError
-from levelwind_testing.kafka.brokerless_member import message
+from levelwind.clients.confluent import AsyncManagedConsumer, Phase, SettingError
+from levelwind_testing.kafka.brokerless_member import UNREACHABLE, message
 from levelwind_testing.waiting import wait_until
 
 ORDERS = [("orders", 0), ("orders", 1)]
@@ -202,9 +203,27 @@ def test_a_logger_that_raises_ends_no_thread_of_the_hand_over(make_brokerless, f
     failing.broken = False
 
 
-def test_what_librdkafka_cannot_call_is_refused(make_brokerless):
-    with pytest.raises(SettingError, match="on_commit"):
-        make_brokerless({"on_commit": 5})
+@pytest.mark.parametrize("name", [*ARGUMENTS, *SETTINGS, "oauth_cb"])
+def test_what_cannot_be_called_is_refused_at_once(make_brokerless, name):
+    with pytest.raises(SettingError, match=f"^{name}: expected a function, got 5$"):
+        if name in ARGUMENTS:
+            make_brokerless({}, **{name: 5})
+        else:
+            make_brokerless({name: 5})
+
+
+def test_a_logger_that_cannot_log_is_refused_at_once(make_brokerless):
+    with pytest.raises(SettingError, match=r"^logger: expected a logger, got 5$"):
+        make_brokerless({"logger": 5})
+
+
+@pytest.mark.parametrize("name", ["on_assign", "on_revoke", "on_lost"])
+def test_the_consumer_of_a_coroutine_refuses_the_same(name):
+    async def make():
+        AsyncManagedConsumer(UNREACHABLE, group="g", topics=["orders"], **{name: 5})
+
+    with pytest.raises(SettingError, match=f"^{name}: expected a function, got 5$"):
+        asyncio.run(make())
 
 
 @pytest.fixture

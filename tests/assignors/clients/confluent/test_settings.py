@@ -325,7 +325,9 @@ def test_delays_of_quotas_are_reported_by_each_client_and_to_the_application_bes
     assert of_application == ["delay"]
 
 
-def test_a_throttle_callback_that_cannot_be_called_is_librdkafkas_to_refuse():
-    reporting = settings_of({"throttle_cb": 7}).with_throttle_callback(lambda _: None)
-    with pytest.raises((TypeError, ValueError)):
-        Consumer(reporting.consumer)
+def test_a_throttle_callback_of_none_is_none():
+    heard = []
+    reporting = settings_of({"throttle_cb": None}).with_throttle_callback(heard.append)
+    reporting.consumer["throttle_cb"]("delay")
+    assert heard == ["delay"]
+    Consumer(reporting.consumer).close()
