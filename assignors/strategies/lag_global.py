@@ -3,6 +3,7 @@
 Source: the open requests of KAFKA-5337 (across topics, sticky, with a bound on the counts).
 """
 
+from bisect import bisect_left, bisect_right, insort
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
@@ -34,8 +35,8 @@ def lag_global_strategy(
     the least lag. Finally, while the most loaded member has more than `stick_within` times the
     mean, it makes the shift or exchange with another member that gives the two the lowest peak.
     Ties: partitions of equal lag by topic and number; members of equal load by count, then id.
-    Cost: O(P log M) with equal subscriptions, O(S x partitions) otherwise; and
-    O(M + MAX_EXCHANGE_CANDIDATES²) a move.
+    Cost: O(P (log P + log M)) with equal subscriptions, O(S x partitions) otherwise; and
+    O(M + MAX_EXCHANGE_CANDIDATES²) a move, however many partitions the two members have.
     """
     placement = _LagPlacement(group, kept_claims(group), max_count_skew)
     free = np.flatnonzero((placement.owner < 0) & group.has_reader())
@@ -68,20 +69,26 @@ class _LagPlacement:
     """Owners, counts and loads while partitions are dealt and moved."""
 
     __slots__ = (
+        "by_lag",
         "capacity",
         "count",
         "group",
         "load",
         "max_count_skew",
         "owner",
-        "partitions_of",
+        "rank",
+        "ranks_of",
         "subscribed",
     )
 
     def __init__(self, group: Group, owner: Ints, max_count_skew: int) -> None:
         self.group, self.owner, self.max_count_skew = group, owner, max_count_skew
         self.capacity = group.relative_capacity
-        self.partitions_of: list[Longs] = []  # by member, after `index_partitions`
+        # P: partitions by lag, then by number; and each one's rank in this order.
+        self.by_lag, self.rank = np.empty((2, len(owner)), dtype=np.int64)
+        # By member, after `index_partitions`: ranks of its partitions, ascending. What is moved is
+        # at an end or found by bisection, so that no move looks at all of them.
+        self.ranks_of: list[list[int]] = []
         self.subscribed = np.flatnonzero(np.diff(group.subscribed_start)[group.subscription] > 0)
         owned = owner >= 0
         members = len(group.members)
@@ -102,18 +109,20 @@ class _LagPlacement:
 
     def _transfer(self, partition: int, member: int) -> None:
         """Move a partition to a member, after `index_partitions`."""
-        former_owner = int(self.owner[partition])
-        self.partitions_of[former_owner] = self.partitions_of[former_owner][
-            self.partitions_of[former_owner] != partition
-        ]
-        self.partitions_of[member] = np.append(self.partitions_of[member], partition)
+        rank = int(self.rank[partition])
+        given = self.ranks_of[int(self.owner[partition])]
+        del given[bisect_left(given, rank)]
+        insort(self.ranks_of[member], rank)
         self._assign(partition, member)
 
     def index_partitions(self) -> None:
-        """Sort the partitions by owner, once all are dealt and before any moves."""
-        order = radix(self.owner, len(self.count))
+        """Rank the partitions of each owner, once all are dealt and before any moves."""
+        self.by_lag = np.argsort(self.group.lag, kind="stable")
+        self.rank[self.by_lag] = np.arange(len(self.owner))
+        order = self.by_lag[radix(self.owner[self.by_lag], len(self.count))]
         order = order[np.searchsorted(self.owner[order], 0) :]
-        self.partitions_of = np.split(order, np.cumsum(self.count)[:-1]) if len(self.count) else []
+        ranks = np.split(self.rank[order], np.cumsum(self.count)[:-1]) if len(self.count) else []
+        self.ranks_of = [own.tolist() for own in ranks]
 
     def deal(self, partitions: Longs) -> None:
         """Deal where every member reads every topic."""
@@ -195,10 +204,7 @@ class _LagPlacement:
                 <= self.max_count_skew
             ):
                 break
-            candidates = np.sort(self.partitions_of[giver])
-            transfer = self._lightest_transfer(
-                giver, candidates[np.argsort(self.group.lag[candidates], kind="stable")]
-            )
+            transfer = self._lightest_transfer(giver)
             if transfer is None:
                 stuck[giver] = True
             else:
@@ -206,10 +212,11 @@ class _LagPlacement:
                 # Members with more than that may now give to this giver.
                 stuck &= self.count <= self.count[giver] + self.max_count_skew
 
-    def _lightest_transfer(self, giver: int, candidates: Longs) -> tuple[int, int] | None:
+    def _lightest_transfer(self, giver: int) -> tuple[int, int] | None:
         """Least lag that narrows the counts, as partition and taker; None where nothing does."""
         seen: set[int] = set()
-        for partition in candidates.tolist():
+        for rank in self.ranks_of[giver]:
+            partition = int(self.by_lag[rank])
             topic = int(self.group.partition_topic[partition])
             reader_set = int(self.group.reader_set[topic])
             if reader_set in seen:
@@ -237,10 +244,7 @@ class _LagPlacement:
 
     def _best_move(self, giver: int) -> _Move | None:
         """Move with the lowest peak; None where no move lowers the giver's load."""
-        candidates = np.sort(self.partitions_of[giver])
-        candidates = candidates[np.argsort(-self.group.lag[candidates], kind="stable")][
-            :MAX_EXCHANGE_CANDIDATES
-        ]
+        candidates = self._heaviest(giver)
         candidates = candidates[self.group.lag[candidates] > 0]
         takers = self.subscribed[np.argsort(self.load[self.subscribed], kind="stable")][
             : MAX_TAKERS + 1
@@ -260,6 +264,31 @@ class _LagPlacement:
                 return move
         return None
 
+    def _heaviest(self, member: int) -> Longs:
+        """Heaviest partitions of a member, by lag from the most, then by number."""
+        ranks = self.ranks_of[member]
+        heaviest = ranks[-MAX_EXCHANGE_CANDIDATES:]
+        if heaviest:
+            # Of those with the least lag among them, the ones with the lowest numbers.
+            least = self._lag_at(heaviest[0])
+            begin = bisect_left(ranks, least, key=self._lag_at)
+            end = bisect_right(ranks, least, key=self._lag_at)
+            above = ranks[end:]
+            heaviest = ranks[begin : begin + len(heaviest) - len(above)] + above
+        partitions = np.sort(self.by_lag[heaviest])
+        return partitions[np.argsort(-self.group.lag[partitions], kind="stable")]
+
+    def _lag_at(self, rank: int) -> int:
+        return int(self.group.lag[self.by_lag[rank]])
+
+    def _lightest_readable(self, member: int, reader: int) -> Longs:
+        """Lightest partitions of a member that another one reads, by lag, then by number."""
+        ranks = self.ranks_of[member]
+        if self.group.equal_subscriptions:
+            ranks = ranks[:MAX_EXCHANGE_CANDIDATES]
+        partitions = self.by_lag[ranks]
+        return partitions[self._readable(reader, partitions)][:MAX_EXCHANGE_CANDIDATES]
+
     def _keeps_counts(self, giver: int, move: _Move) -> bool:
         """Whether a move leaves no counts to narrow; otherwise the next plan would move again."""
         shift = int(move.returned == NOBODY)
@@ -270,12 +299,11 @@ class _LagPlacement:
         owner[move.partition] = move.taker
         if not shift:
             owner[move.returned] = giver
-        fewest = np.array(
-            [
-                count[readers].min() if len(readers) else 0
-                for readers in np.split(self.group.reader, self.group.reader_start[1:-1])
-            ]
+        sets = np.repeat(
+            np.arange(len(self.group.reader_start) - 1), np.diff(self.group.reader_start)
         )
+        fewest = np.full(len(self.group.reader_start) - 1, len(owner), dtype=np.int64)
+        np.minimum.at(fewest, sets, count[self.group.reader])
         owned = np.flatnonzero(owner >= 0)
         lowest = fewest[self.group.reader_set[self.group.partition_topic[owned]]]
         return bool((count[owner[owned]] - lowest <= self.max_count_skew).all())
@@ -291,11 +319,7 @@ class _LagPlacement:
             )
             best_shift = int(np.argmin(peak))
             moves.append(_Move(float(peak[best_shift]), taker, int(candidates[best_shift])))
-        returned = np.sort(self.partitions_of[taker])
-        returned = returned[self._readable(giver, returned)]
-        returned = returned[np.argsort(self.group.lag[returned], kind="stable")][
-            :MAX_EXCHANGE_CANDIDATES
-        ]
+        returned = self._lightest_readable(taker, giver)
         if len(returned):
             gain = lag[:, None] - self.group.lag[returned][None, :]
             peaks = np.maximum(

@@ -13,6 +13,7 @@ from levelwind.assignors.problem.inputs import Member, Topic
 from levelwind.assignors.problem.score import score
 from levelwind.assignors.problem.validity import violations
 from levelwind.assignors.sticky import kept_claims
+from levelwind.assignors.strategies import lag_global
 from levelwind.assignors.strategies.lag_global import _LagPlacement, lag_global_strategy
 from levelwind_testing.groups.examples import KAFKA_5337_TOPICS, TWO_MEMBERS, planned_names
 from levelwind_testing.groups.random_groups import ProblemShape, problems
@@ -191,6 +192,93 @@ def test_the_deal_goes_on_from_what_members_hold(deal, lags, held, taker):
     placement = _LagPlacement(group, np.array(held, dtype=np.int32), 2)
     deal(placement, np.array([len(lags) - 1]))
     assert placement.owner[-1] == taker
+
+
+def narrowed_step_by_step(group, owner, skew):
+    """The rule by which counts are narrowed, step by step, over all partitions each time."""
+    lag, capacity = group.lag.tolist(), group.relative_capacity
+    owners = owner.tolist()
+    dealt = _LagPlacement(group, owner, skew)
+    count, load = dealt.count.tolist(), dealt.load.tolist()
+    subscribed = dealt.subscribed.tolist()
+    stuck = [False] * len(count)
+
+    def lightest(giver):
+        for partition in sorted(range(len(owners)), key=lambda p: (lag[p], p)):
+            readers = group.readers(int(group.partition_topic[partition])).tolist()
+            if owners[partition] == giver:
+                taker = min(readers, key=lambda reader: (count[reader], load[reader], reader))
+                if count[giver] - count[taker] > skew:
+                    return partition, taker
+        return None
+
+    while not all(stuck):
+        giver = max(range(len(count)), key=lambda m: (-1 if stuck[m] else count[m], -m))
+        if count[giver] - min((count[m] for m in subscribed), default=count[giver]) <= skew:
+            break
+        if (move := lightest(giver)) is None:
+            stuck[giver] = True
+            continue
+        partition, taker = move
+        count[giver] -= 1
+        load[giver] -= lag[partition] / capacity[giver]
+        owners[partition] = taker
+        count[taker] += 1
+        load[taker] += lag[partition] / capacity[taker]
+        stuck = [is_stuck and count[m] <= count[giver] + skew for m, is_stuck in enumerate(stuck)]
+    return owners
+
+
+@given(problem=problems(), skew=st.integers(1, 3), most=st.integers(1, 4))
+def test_the_moved_partitions_are_those_that_sorting_all_of_a_member_gives(problem, skew, most):
+    group = problem.group
+    placement = _LagPlacement(group, kept_claims(group), skew)
+    placement.index_partitions()
+    narrowed = narrowed_step_by_step(group, placement.owner, skew)
+    placement.narrow_counts()
+    assert placement.owner.tolist() == narrowed
+    for member in range(len(group.members)):
+        own = np.flatnonzero(placement.owner == member).tolist()
+        by_lag = sorted(own, key=lambda p: (group.lag[p], p))
+        with pytest.MonkeyPatch.context() as few:
+            few.setattr(lag_global, "MAX_EXCHANGE_CANDIDATES", most)
+            heaviest = placement._heaviest(member).tolist()
+            lightest = placement._lightest_readable(member, 0).tolist()
+        assert heaviest == sorted(own, key=lambda p: (-group.lag[p], p))[:most]
+        readable = set(group.subscribed(0).tolist())
+        assert lightest == [p for p in by_lag if group.partition_topic[p] in readable][:most]
+
+
+class CountingNumpy:
+    """NumPy with a count of the elements that its functions are given."""
+
+    elements = 0
+
+    def __getattr__(self, name):
+        function = getattr(np, name)
+        if isinstance(function, type) or not callable(function):
+            return function
+
+        def counted(*arguments, **options):
+            self.elements += sum(np.size(argument) for argument in arguments)
+            return function(*arguments, **options)
+
+        return counted
+
+
+def test_a_member_that_holds_everything_gives_it_away_without_a_look_at_all_for_each(monkeypatch):
+    partitions, members = 2_000, 10
+    topics = {"t": Topic(partitions=partitions, lags=[7] * partitions)}
+    group = Group.build(
+        topics,
+        [Member(id="a", topics="*", owned={"t": list(range(partitions))}, generation=1)]
+        + [Member(id=f"b{number}", topics="*") for number in range(1, members)],
+    )
+    counting = CountingNumpy()
+    monkeypatch.setattr(lag_global, "np", counting)
+    plan = lag_global_strategy(group)
+    assert score(group, plan).spread == 0
+    assert counting.elements < 10 * partitions * members
 
 
 def test_a_member_that_can_give_none_away_does_not_keep_others_from_giving():
