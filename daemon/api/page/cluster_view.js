@@ -1,7 +1,7 @@
 // Brokers and racks.
 
-import { badge, h, put, tile } from "./dom.js";
-import { ago, count, DASH, percent, whole } from "./format.js";
+import { age, badge, h, put, tile } from "./dom.js";
+import { count, DASH, percent, whole } from "./format.js";
 import { read } from "./store.js";
 
 const FETCHING = new Map([[true, "from followers in the rack"], [false, "from leaders alone"], [null, "unknown"]]);
@@ -55,5 +55,5 @@ function brokerOf(broker, most) {
       broker.out_of_sync ? badge(`${whole(broker.out_of_sync)} not in sync`, "warn", "replicas that are not in sync") : null),
     h("div", { class: "bar", title: percent(share) }, fillElement),
     h("p", { class: "muted" }, `leads ${whole(broker.leads)}, holds ${whole(broker.replicas)} replicas; `
-      + `consumers fetch ${FETCHING.get(broker.follower_fetching) ?? DASH}; seen ${ago(broker.at)}`));
+      + `consumers fetch ${FETCHING.get(broker.follower_fetching) ?? DASH}; seen `, age(broker.at)));
 }

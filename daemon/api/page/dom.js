@@ -1,5 +1,7 @@
 // Elements from names, properties and children. Text is always set as text, never parsed as markup.
 
+import { ago } from "./format.js";
+
 const SVG = "http://www.w3.org/2000/svg";
 
 // Children as they are given: some in lists of their own, some null where there is none.
@@ -41,6 +43,13 @@ export const tile = (label, value, note = null) =>
 
 export const badge = (text, kind = "", title = null) =>
   h("span", { class: `badge ${kind}`, title }, text);
+
+// How long ago a time was, in milliseconds since the epoch; renewed as long as it is shown.
+export const age = (at) => h("span", { data: { at } }, ago(at));
+
+export function renewAges() {
+  for (const shown of document.querySelectorAll("[data-at]")) setText(shown, ago(Number(shown.dataset.at)));
+}
 
 // Tabs that work by arrow keys, as the ARIA practices describe them.
 export function tabs(label, names, chosen, choose) {

@@ -1,7 +1,7 @@
 // One group: lag and time to drain over time, its matrix, partitions, topics, members and plan.
 
-import { badge, h, put, setText, tabs, tile } from "./dom.js";
-import { ago, atLeast, count, dateAndTime, DASH, duration, figure, percent, short, whole } from "./format.js";
+import { age, badge, h, put, setText, tabs, tile } from "./dom.js";
+import { atLeast, count, dateAndTime, DASH, duration, figure, percent, short, whole } from "./format.js";
 import { LineChart, upToNow } from "./line_chart.js";
 import { ALIGNED_UP_TO, Matrix } from "./matrix.js";
 import { certificateOf, scoresOf } from "./plan_parts.js";
@@ -147,7 +147,7 @@ export class GroupView {
   }
 
   onChange(change) {
-    if (change.kind === "groups" && change.names.has(this.name)) this.refresh();
+    if (change.all || change.names?.has(this.name)) this.refresh();
   }
 
   async readHistory() {
@@ -180,6 +180,10 @@ export class GroupView {
       } catch (error) {
         this.empty.hidden = false;
         setText(this.empty, error.message);
+        if (error.status === 404) {
+          this.group = null;
+          this.badges.replaceChildren();
+        }
         this.content.hidden = !this.group;
       }
     }
@@ -201,7 +205,7 @@ export class GroupView {
       ...frozen.map((text) => badge("frozen", "bad", text)));
     this.tiles.replaceChildren(
       tile("Lag", atLeast(short, group.lag, group.unknown),
-        group.unknown ? `of ${count(group.unknown, "partition")} not known` : `sampled ${ago(group.lag_at)}`),
+        group.unknown ? `of ${count(group.unknown, "partition")} not known` : ["sampled ", age(group.lag_at)]),
       tile("Time to drain", duration(group.drain_seconds), `best ${duration(group.best_drain_seconds)}`),
       tile("Longest wait", duration(group.longest_wait_seconds)),
       tile("Skew", figure(group.skew)),

@@ -1,7 +1,7 @@
 // Operators' levers: an order is shown as a dry run first, and only that very order can be executed.
 
-import { badge, h, setText } from "./dom.js";
-import { ago, DASH, whole } from "./format.js";
+import { age, badge, h, setText } from "./dom.js";
+import { DASH, whole } from "./format.js";
 import { certificateOf, scoresOf } from "./plan_parts.js";
 import { order, read, store, token } from "./store.js";
 
@@ -135,7 +135,7 @@ export class LeversView {
         h("tbody", {}, levers.map((lever) => h("tr", {},
           h("th", { scope: "row" }, lever.group === "*" ? "all groups" : lever.group),
           h("td", {}, badge(lever.kind, "info")), h("td", {}, lever.subject ?? DASH),
-          h("td", {}, lever.setting ?? DASH), h("td", {}, lever.by || DASH), h("td", {}, ago(lever.at)),
+          h("td", {}, lever.setting ?? DASH), h("td", {}, lever.by || DASH), h("td", {}, age(lever.at)),
           h("td", { class: "prose" }, lever.reason || DASH),
           h("td", {}, h("button", { type: "button", class: "button", onclick: () => this.release(lever) },
             "Release …"))))))

@@ -1,6 +1,6 @@
 // The page: its routes, its header, and the view that is shown.
 
-import { badge, h, setText } from "./dom.js";
+import { badge, h, renewAges, setText } from "./dom.js";
 import { ClusterView } from "./cluster_view.js";
 import { DecisionsView } from "./decisions_view.js";
 import { GroupView } from "./group_view.js";
@@ -20,6 +20,7 @@ const VIEWS = {
 };
 const THEMES = ["light", "dark"];
 const HISTORY_MS = 10000;
+const AGES_MS = 5000;
 
 const main = document.getElementById("main");
 const status = document.getElementById("status");
@@ -62,7 +63,8 @@ function showStatus() {
 }
 
 function showNames() {
-  if (names.children.length === store.groups.size) return;
+  const shown = [...names.children];
+  if (shown.length === store.groups.size && shown.every((each) => store.groups.has(each.value))) return;
   names.replaceChildren(...[...store.groups.keys()].sort().map((name) => h("option", { value: name })));
 }
 
@@ -96,3 +98,4 @@ showStatus();
 connect();
 readHistory().catch(() => {});
 setInterval(() => readHistory().catch(() => {}), HISTORY_MS);
+setInterval(renewAges, AGES_MS);

@@ -29,7 +29,9 @@ function tell(change) {
 async function request(path, options = {}) {
   const answer = await fetch(path, { ...options, credentials: "omit" });
   const document = await answer.json().catch(() => ({}));
-  if (!answer.ok) throw new Error(document.error ?? answer.statusText);
+  if (!answer.ok) {
+    throw Object.assign(new Error(document.error ?? answer.statusText), { status: answer.status });
+  }
   return document;
 }
 
@@ -73,7 +75,8 @@ function takeGroups(event) {
       (part) => change.all || versions[part] !== change[`${part}_version`]);
     for (const part of parts) versions[part] = change[`${part}_version`];
     tell({
-      kind: "groups", names: new Set(change.groups.map((line) => line.group)), parts: new Set(parts),
+      kind: "groups", all: change.all, parts: new Set(parts),
+      names: new Set([...change.groups.map((line) => line.group), ...change.ended]),
     });
   });
 }

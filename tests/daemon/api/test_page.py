@@ -8,6 +8,7 @@ import pytest
 from msgspec import structs
 
 from levelwind.assignors.protocol.records import BrokerRecord, Tombstone
+from levelwind.daemon.kafka.topic_reader import ConsumedRecord
 from levelwind_testing import records
 from levelwind_testing.page.api_client import TOKEN
 from levelwind_testing.page.page_browser import NoBrowserError, open_browser
@@ -70,7 +71,7 @@ def open_page(browser, serve):
     """
     contexts, wrong = [], []
 
-    def open_page(served, route="groups", **options):
+    def open_page(served, route="groups", clock=None, **options):
         context = browser.new_context(viewport={"width": 1440, "height": 900}, **options)
         contexts.append(context)
         page = context.new_page()
@@ -81,6 +82,8 @@ def open_page(browser, serve):
             "request",
             lambda asked: None if asked.url.startswith(served.url) else wrong.append(asked.url),
         )
+        if clock is not None:
+            page.clock.install(time=clock / 1000)
         page.goto(f"{served.url}#/{route}")
         return page
 
@@ -241,21 +244,66 @@ def test_open_pages_follow_a_daemon_that_was_restarted(serve, browser):
         former.step()
         views.refresh()
     context = browser.new_context()  # one that may log that it has lost its server
-    cluster, levers = (context.new_page() for _ in range(2))
+    cluster, levers, group = (context.new_page() for _ in range(3))
     try:
         cluster.goto(f"{former.url}#/cluster")
         cluster.wait_for_selector(".tile:has-text('5 online')")
         levers.goto(f"{former.url}#/levers")
         levers.wait_for_selector("tr:has-text('of the former')")
+        group.goto(f"{former.url}#/groups/orders-billing")
+        group.wait_for_selector(".tile:has-text('Time to drain')")
         former.close()
-        restarted = serve(small_installation(), listen=former.server.address)
+        rest = small_installation()
+        del rest.groups[0]
+        restarted = serve(rest, listen=former.server.address)
         restarted.feed([restarted.installation._read(broker(number, False)) for number in range(3)])
         restarted.control(records.lever("drain", "m", group="orders-billing", reason="of the next"))
         cluster.wait_for_selector(".tile:has-text('2 online')", timeout=WAIT_MS)
         levers.wait_for_selector("tr:has-text('of the next')", timeout=WAIT_MS)
         assert levers.locator("tr:has-text('of the former')").count() == 0
+        group.wait_for_selector(".empty:has-text('no group')", timeout=WAIT_MS)
+        assert group.is_hidden(".tile")
     finally:
         context.close()
+
+
+def test_a_group_that_ends_is_shown_no_more_until_it_is_back(serve, browser):
+    served = serve(ScriptedInstallation([ScriptedGroup("orders", 4, 2, watched=True)]))
+    page = browser.new_page()  # one that may log that the group is gone
+    try:
+        page.goto(f"{served.url}#/groups/orders")
+        page.wait_for_selector(".tile:has-text('Time to drain')")
+        end = Tombstone(key=("lag", "orders", "orders.events"))
+        served.feed(
+            [ConsumedRecord(kind="lag", record=end, partition=0, offset=999, timestamp=START_MS)]
+        )
+        page.wait_for_selector(".empty:has-text('no group')", timeout=WAIT_MS)
+        assert page.is_hidden(".tile")
+        assert page.locator(".title .badge").count() == 0
+        assert page.locator("#group-names option").count() == 0
+        served.step()
+        page.wait_for_selector(".tile:has-text('Time to drain')", timeout=WAIT_MS)
+        assert page.is_hidden(".empty")
+    finally:
+        page.close()
+
+
+@pytest.mark.parametrize(
+    ("route", "selector"),
+    [
+        ("groups/payments-ledger", ".tile:has-text('sampled')"),
+        ("cluster", ".brokers li"),
+        ("levers", "tr:has-text('to grow old')"),
+    ],
+)
+def test_what_is_shown_grows_old_without_any_event(open_page, serve, route, selector):
+    served = serve(small_installation())
+    at = served.installation.at
+    served.control(records.lever("pause", group="orders-billing", reason="to grow old", at=at))
+    page = open_page(served, route, clock=at + 20_000)
+    page.wait_for_selector(f"{selector}:has-text(' s ago')")
+    page.clock.run_for(3 * 60_000)
+    page.wait_for_selector(f"{selector}:has-text(' min ')")
 
 
 def broker(number, online):
