@@ -259,9 +259,11 @@ class PipelineDocument(Document):
     record: dict[str, Any] | None = Field(
         description="The last record of a pipeline that runs by itself."
     )
-    figures: dict[str, float] = Field(description="Its metrics, by name.")
-    rejected: dict[str, float]
-    skipped: dict[str, float]
+    figures: dict[str, float] = Field(
+        description="Its metrics, by name; without those that this daemon does not know."
+    )
+    rejected: dict[str, float] = Field(description="Empty where this daemon does not know.")
+    skipped: dict[str, float] = Field(description="Empty where this daemon does not know.")
     inputs: dict[str, Count] = Field(description="Offset read up to, by topic/partition.")
     oldest_lag_at: Milliseconds | None
     newest_lag_at: Milliseconds | None

@@ -35,22 +35,24 @@ export class PipelineView {
     const state = pipeline.up === null ? badge("shown by the daemon that leads")
       : pipeline.up ? badge("running", "good") : badge("not running", "bad");
     this.badges.replaceChildren(state, ...(record ? [badge(record.state.replace("_", " "))] : []));
-    const newest = record?.newest ?? (figures.newest_timestamp_seconds ?? 0) * 1000;
+    const newest = record?.newest ?? figures.newest_timestamp_seconds * 1000;  // NaN: none is known
+    const unknown = pipeline.up === null && !record
+      ? "Not known here: the daemon that leads counts them." : null;
     const open = new Set([...this.body.querySelectorAll("details[open]")].map((one) => one.dataset.topic));
     put(this.body, 
       h("dl", { class: "tiles" },
-        tile("Caught up", percent(record?.caught_up ?? figures.caught_up_ratio ?? null)),
-        tile("Unread", short(record?.behind ?? figures.behind_records ?? null), "records after the last batch"),
-        tile("Records read", short(record?.rows ?? figures.records_total ?? null)),
+        tile("Caught up", percent(record?.caught_up ?? figures.caught_up_ratio)),
+        tile("Unread", short(record?.behind ?? figures.behind_records), "records after the last batch"),
+        tile("Records read", short(record?.rows ?? figures.records_total)),
         tile("Newest record", newest ? ago(newest) : DASH),
-        tile("State", whole(record?.state_rows ?? figures.state_rows ?? null),
-          `keys, ${bytes(record?.state_bytes ?? figures.state_bytes ?? null)}`),
+        tile("State", whole(record?.state_rows ?? figures.state_rows),
+          `keys, ${bytes(record?.state_bytes ?? figures.state_bytes)}`),
         tile("Samples of lag", whole(pipeline.samples), pipeline.oldest_lag_at
           ? `the oldest ${ago(pipeline.oldest_lag_at)}` : null),
-        tile("Deaths", whole(figures.deaths_total ?? 0))),
+        tile("Deaths", whole(figures.deaths_total))),
       record?.error ? h("p", { class: "banner" }, record.error) : null,
-      countsOf("Rejected records", pipeline.rejected, "None: everything could be read."),
-      countsOf("Skipped records", pipeline.skipped, "None."),
+      countsOf("Rejected records", record?.rejected ?? pipeline.rejected, unknown ?? "None: everything could be read."),
+      countsOf("Skipped records", record?.skipped ?? pipeline.skipped, unknown ?? "None."),
       h("h2", {}, "Inputs"),
       h("p", { class: "muted" }, "Offset up to which each input was read when the newest lag was computed."),
       inputsOf(pipeline.inputs, open));

@@ -87,7 +87,9 @@ def pipeline_document(
     labelled = [f"{PREFIX}rejected_records_total", f"{PREFIX}skipped_records_total"]
     figures: dict[str, float] = {}
     counts: dict[str, dict[str, float]] = {name: {} for name in labelled}
-    for metric in registry.restricted_registry([*wanted, *labelled]).collect():
+    # A daemon that does not lead has counters at zero, or of the time when it led.
+    metrics = registry.restricted_registry([*wanted, *labelled]).collect() if leading else ()
+    for metric in metrics:
         for sample in metric.samples:
             if sample.name in counts:
                 counts[sample.name][next(iter(sample.labels.values()))] = sample.value
@@ -95,9 +97,8 @@ def pipeline_document(
                 figures[sample.name.removeprefix(PREFIX)] = sample.value
     times = [record.at for group in view.groups.values() for record in group.lags.values()]
     record = view.pipeline
-    running = figures.get("up") == 1.0
     return {
-        "up": running if leading else None,
+        "up": figures.get("up") == 1.0 if leading else None,
         "record": None if record is None else dict(record.value()),
         "figures": figures,
         "rejected": counts[labelled[0]],

@@ -102,6 +102,19 @@ def test_the_pipeline_shows_how_far_it_has_read(served, client):
     document = client.document("/api/v1/pipeline")
     assert document["up"] is True
     assert document["inputs"].keys() == {"__consumer_offsets/7", "levelwind.metadata/0"}
+    assert document["figures"]["up"] == 1
+
+
+def test_a_daemon_that_stands_by_shows_nothing_of_a_pipeline_that_it_does_not_know(served, client):
+    served.metrics.pipeline.on_event({"event": "pipeline.started"})
+    served.readiness = replace(LEADER, role="standby", leader="host/2")
+    try:
+        document = client.document("/api/v1/pipeline")
+    finally:
+        served.readiness = LEADER
+    models.PipelineDocument.model_validate(document, strict=True)
+    assert document["up"] is None
+    assert (document["figures"], document["rejected"], document["skipped"]) == ({}, {}, {})
 
 
 def test_history_grows_by_a_point_at_a_time(served, client):

@@ -225,6 +225,19 @@ def test_brokers_racks_and_the_pipeline_are_shown(shown, open_page):
     page.wait_for_selector("summary:has-text('__consumer_offsets')")
 
 
+def test_a_standby_shows_no_figure_of_a_pipeline_that_it_does_not_know(serve, open_page):
+    served = serve(small_installation())
+    served.readiness = replace(LEADER, role="standby", leader="host/2")
+    page = open_page(served, "pipeline")
+    page.wait_for_selector(".badge:text('shown by the daemon that leads')")
+    shown = [
+        page.text_content(f".tile:has-text('{title}') dd")
+        for title in ("Caught up", "Unread", "Records read", "Newest record", "State", "Deaths")
+    ]
+    assert shown == ["\N{EN DASH}"] * len(shown)
+    assert page.locator("text=Not known here").count() == 2
+
+
 def test_lag_grows_before_the_eyes(shown, open_page):
     page = open_page(shown, "groups/shipping-labels")
     page.wait_for_selector(".tile:has-text('Lag')")
