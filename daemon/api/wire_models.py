@@ -80,6 +80,10 @@ class GroupSummary(Document):
     longest_wait_seconds: float | None = Field(
         description="Longest time for which a record has been waiting."
     )
+    wait_lower_bounds: Count = Field(
+        description="Partitions whose records may have waited for longer than is known: with any, "
+        "the longest wait is a lower bound."
+    )
     drain_seconds: float | None = Field(
         description="Time to drain: seconds that the most loaded member needs."
     )
@@ -171,6 +175,9 @@ class TopicOfGroup(Document):
     unclaimed: list[Count] = Field(description="Partitions that nobody claims.")
     unknown: list[Count] = Field(description="Partitions whose lag is not known.")
     upper_bound: list[Count] = Field(description="Partitions whose lag is an upper bound.")
+    seconds_lower_bound: list[Count] = Field(
+        description="Partitions whose `seconds` is a lower bound."
+    )
 
 
 class GroupDocument(GroupSummary):

@@ -24,6 +24,8 @@ GROUP_TEXTS: Mapping[str, str] = {
     "unclaimed_partitions": "Partitions that nobody claims, as those of topics that the members "
     "left: no lag.",
     "upper_bound_partitions": "Partitions whose lag may count control records and aborted records.",
+    "wait_lower_bound_partitions": "Partitions whose next record has waited since before the "
+    "remembered history: longer than is known.",
     "lag_age_seconds": "Age of the group's oldest sample of lag, in seconds.",
     "largest_member_share_ratio": "Share of the group's lag that the most loaded member has.",
     "skew_ratio": "Load of the most loaded member, over the mean of all members.",
@@ -101,6 +103,7 @@ def _values(
         "unknown_partitions": lag.unknown if sampled or lag.unknown else None,
         "unclaimed_partitions": figures.unclaimed if sampled else None,
         "upper_bound_partitions": figures.upper_bounds if sampled else None,
+        "wait_lower_bound_partitions": figures.wait_lower_bounds if sampled else None,
         "lag_age_seconds": None if lag.oldest_at is None else max(now - lag.oldest_at / 1000, 0.0),
         "largest_member_share_ratio": lag.largest_share,
         "skew_ratio": lag.skew,

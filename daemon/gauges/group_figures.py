@@ -77,6 +77,8 @@ class GroupFigures:
     """Partitions that nobody claims."""
     upper_bounds: int
     """Partitions whose lag may count control records and aborted records."""
+    wait_lower_bounds: int
+    """Partitions of whose wait only a lower bound is known."""
     lag: GroupLag
     crossing: CrossRackShares
     members: int
@@ -117,6 +119,7 @@ def figures_of(
         ),
         unclaimed=measured.unclaimed,
         upper_bounds=measured.upper_bounds,
+        wait_lower_bounds=measured.wait_lower_bounds,
         lag=lag,
         crossing=measured.crossing,
         members=members,

@@ -48,6 +48,7 @@ def group_summary(shown: ShownGroup) -> dict[str, object]:
         "unknown": lag.unknown,
         "lag_at": lag.oldest_at,
         "longest_wait_seconds": max(waits, default=None),
+        "wait_lower_bounds": measured.wait_lower_bounds,
         "drain_seconds": finite(lag.drain_seconds),
         "best_drain_seconds": finite(lag.best_drain_seconds),
         "skew": finite(lag.skew),
@@ -242,4 +243,5 @@ def _topic_document(
         "unclaimed": record.unclaimed_partitions,
         "unknown": sorted(record.unknown_partitions),
         "upper_bound": list(record.lag_upper_bound),
+        "seconds_lower_bound": sorted(record.least_waits),
     }

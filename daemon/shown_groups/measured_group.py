@@ -104,6 +104,11 @@ class MeasuredGroup:
         """Partitions whose lag may count control records and aborted records."""
         return sum(len(record.lag_upper_bound) for record in self.lags.values())
 
+    @property
+    def wait_lower_bounds(self) -> int:
+        """Partitions of whose wait only a lower bound is known."""
+        return sum(len(record.least_waits) for record in self.lags.values())
+
 
 def measured_group(
     newest: Mapping[str, LagRecord],

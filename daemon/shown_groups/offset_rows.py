@@ -40,13 +40,18 @@ class OffsetRow(NamedTuple):
     """Whether the member's rack holds a replica."""
     seconds: float | None = None
     """For how long the next record has waited."""
+    seconds_lower_bound: bool | None = None
+    """Whether `seconds` is a lower bound: the record may have waited for longer."""
 
     def texts(self) -> list[str]:
-        """Return the fields as the table shows them, `-` for nothing."""
-        return [_text(value) for value in self]
+        """Return the fields as the table shows them, `-` for nothing; ≥ before a lower bound."""
+        *texts, seconds, _ = map(_text, self)
+        return [*texts, f"≥{seconds}" if self.seconds_lower_bound else seconds]
 
 
 COLUMNS = tuple(name.upper().replace("_", "-") for name in OffsetRow._fields)
+TABLE_COLUMNS = COLUMNS[:-1]
+"""Columns of the table, which marks a lower bound in its own column."""
 LEAST = (
     "CLIENT-ID",
     "HOST",
@@ -128,7 +133,7 @@ def _member_rows(shown: ShownGroup, known: Mapping[str, DescribedMember]) -> dic
 
 def _sampled_rows(record: LagRecord, readers: Sequence[OffsetRow]) -> Iterator[OffsetRow]:
     """Yield the rows of a topic: of each partition that somebody reads, or has read."""
-    waits = record.known_seconds or (None,) * len(record.lag)
+    waits, least_waits = record.known_seconds or (None,) * len(record.lag), record.least_waits
     columns = (record.known_end, record.known_lag, waits, record.committed, record.racks, readers)
     for number, (end, lag, wait, committed, racks, reader) in enumerate(zip(*columns, strict=True)):
         if reader.consumer_id is None and committed < 0:
@@ -141,6 +146,7 @@ def _sampled_rows(record: LagRecord, readers: Sequence[OffsetRow]) -> Iterator[O
             lag=lag,
             local=None if reader.rack is None or not racks else reader.rack in racks,
             seconds=None if wait is None else round(wait, 1),
+            seconds_lower_bound=None if wait is None else number in least_waits,
         )
 
 
@@ -159,7 +165,7 @@ def offset_table(rows: Iterable[OffsetRow], extras: Mapping[str, list[str]]) -> 
         rows: the rows.
         extras: further columns by name, each with a text for every row.
     """
-    columns = [(name, name in NUMBERS) for name in COLUMNS]
+    columns = [(name, name in NUMBERS) for name in TABLE_COLUMNS]
     table = borderless_table(*columns, *((name, False) for name in extras), least=LEAST)
     for index, row in enumerate(rows):
         table.add_row(*row.texts(), *(column[index] for column in extras.values()))

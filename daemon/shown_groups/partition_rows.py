@@ -44,6 +44,7 @@ def lag_notes(record: LagRecord) -> list[str | None]:
         unknown=record.unknown_partitions,
         stale=frozenset(record.stale),
         upper_bound=frozenset(record.lag_upper_bound),
+        least_wait=record.least_waits,
         unclaimed="left" if record.left else "unclaimed",
     )
     return [_lag_note(record, marks, number) for number in range(len(record.lag))]
@@ -56,8 +57,17 @@ class _Marks(NamedTuple):
     unknown: frozenset[int]
     stale: frozenset[int]
     upper_bound: frozenset[int]
+    least_wait: frozenset[int]
     unclaimed: str
     """The word for partitions that nobody claims."""
+
+    @property
+    def bounds(self) -> tuple[tuple[str, frozenset[int]], ...]:
+        """The partitions of which a figure is a bound, by the words for that."""
+        return (
+            ("upper bound: may count aborted records", self.upper_bound),
+            ("waited at least this long", self.least_wait),
+        )
 
 
 def _lag_note(record: LagRecord, marks: _Marks, number: int) -> str | None:
@@ -76,4 +86,5 @@ def _lag_note(record: LagRecord, marks: _Marks, number: int) -> str | None:
         return f"commit beyond the {END_TEXTS[record.end_kind]}"
     if record.committed[number] < 0 and record.lag[number]:
         return "no commit: by the reset policy"
-    return "upper bound: may count aborted records" if number in marks.upper_bound else None
+    bounds = [text for text, marked in marks.bounds if number in marked]
+    return "; ".join(bounds) or None

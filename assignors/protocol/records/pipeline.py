@@ -209,6 +209,16 @@ class LagRecord(Declared, frozen=True, kw_only=True):
         """Largest of the waits that are known; None where none is."""
         return max((wait for wait in self.known_seconds or () if wait is not None), default=None)
 
+    @property
+    def least_waits(self) -> frozenset[int]:
+        """Partitions of whose wait only a lower bound is known."""
+        if not self.seconds_lower_bound:
+            return frozenset()
+        waits = enumerate(self.known_seconds or ())
+        return frozenset(n for n, wait in waits if wait is not None).intersection(
+            self.seconds_lower_bound
+        )
+
 
 class MemberSpeed(Struct, frozen=True, kw_only=True):
     """What is known of how fast a member can consume."""

@@ -13,9 +13,10 @@ export const short = (value) =>
   (typeof value !== "number" ? DASH : Math.abs(value) < 10000 ? WHOLE.format(value)
     : SHORT.format(value));
 
-// A sum of lag: a dash where nothing is known, and ≥ before it where it leaves partitions out.
-export const atLeast = (show, value, unknown) =>
-  (typeof value === "number" && unknown ? `≥ ${show(value)}` : show(value));
+// A figure that leaves something out, as a sum of lag or a wait, has ≥ before it; a dash where
+// nothing is known.
+export const atLeast = (show, value, leavesOut) =>
+  (typeof value === "number" && leavesOut ? `≥ ${show(value)}` : show(value));
 
 export const figure = (value, digits = 2) =>
   (typeof value === "number" ? String(Number(value.toFixed(digits))) : DASH);

@@ -21,7 +21,7 @@ const PARTITION_COLUMNS = [
   column("topic", "Topic", "minmax(9rem, 2fr)", (row) => row.topic, (row) => row.topic, false),
   column("partition", "Partition", "6rem", (row) => row.partition, (row) => String(row.partition)),
   column("lag", "Lag", "7rem", (row) => row.lag, (row) => whole(row.lag)),
-  column("seconds", "Waiting", "7rem", (row) => row.seconds, (row) => duration(row.seconds)),
+  column("seconds", "Waiting", "7rem", (row) => row.seconds, (row) => atLeast(duration, row.seconds, row.atLeast)),
   column("committed", "Committed", "8rem", (row) => row.committed, (row) => whole(row.committed)),
   column("end", "Log end", "8rem", (row) => row.end, (row) => whole(row.end)),
   column("owner", "Owner", "minmax(9rem, 1fr)", (row) => row.owner, (row) => row.owner || DASH, false),
@@ -32,7 +32,7 @@ const TOPIC_COLUMNS = [
   column("partitions", "Partitions", "7rem", (row) => row.partitions, (row) => whole(row.partitions)),
   column("lag", "Lag", "8rem", (row) => row.lag, (row) => atLeast(whole, row.lag, row.unknown)),
   column("share", "Share of the lag", "9rem", (row) => row.share, (row) => percent(row.share)),
-  column("wait", "Longest wait", "8rem", (row) => row.wait, (row) => duration(row.wait)),
+  column("wait", "Longest wait", "8rem", (row) => row.wait, (row) => atLeast(duration, row.wait, row.bounds)),
   column("rate", "Records/s", "7rem", (row) => row.rate, (row) => short(row.rate)),
 ];
 const MEMBER_COLUMNS = [
@@ -51,11 +51,12 @@ const TABS = [["matrix", "Matrix"], ["partitions", "Partitions"], ["topics", "To
 function partitionRows(group) {
   const rows = [];
   for (const topic of group.topic) {
+    const bounds = new Set(topic.seconds_lower_bound);
     for (let number = 0; number < topic.partitions; number += 1) {
       const owner = topic.owner[number];
       rows.push({
         key: `${topic.topic}/${number}`, topic: topic.topic, partition: number, lag: topic.lag[number],
-        seconds: topic.seconds?.[number] ?? null, committed: topic.committed[number],
+        seconds: topic.seconds?.[number] ?? null, atLeast: bounds.has(number), committed: topic.committed[number],
         end: topic.end[number], owner: owner < 0 ? "" : group.member[owner].instance,
         localText: RACK_TEXT.get(topic.local[number]),
       });
@@ -68,6 +69,7 @@ function topicRows(group) {
   return group.topic.map((topic) => ({
     key: topic.topic, topic: topic.topic, left: topic.left, partitions: topic.partitions, lag: topic.total_lag,
     unknown: topic.unknown.length, share: group.lag && topic.total_lag !== null ? topic.total_lag / group.lag : null, wait: topic.longest_wait_seconds,
+    bounds: topic.seconds_lower_bound.length,
     rate: topic.rate ? topic.rate.reduce((sum, value) => sum + (value ?? 0), 0) : null,
   }));
 }
@@ -207,7 +209,7 @@ export class GroupView {
       tile("Lag", atLeast(short, group.lag, group.unknown),
         group.unknown ? `of ${count(group.unknown, "partition")} not known` : ["sampled ", age(group.lag_at)]),
       tile("Time to drain", duration(group.drain_seconds), `best ${duration(group.best_drain_seconds)}`),
-      tile("Longest wait", duration(group.longest_wait_seconds)),
+      tile("Longest wait", atLeast(duration, group.longest_wait_seconds, group.wait_lower_bounds)),
       tile("Skew", figure(group.skew)),
       tile("Members", whole(group.members), group.members_wanted === null ? null
         : `${whole(group.members_wanted)} wanted`),

@@ -59,7 +59,7 @@ const COLUMNS = [
   { id: "lag", title: "Lag", number: true, width: "5rem", value: (row) => row.lag, show: text((row) => atLeast(short, row.lag, row.unknown)) },
   { id: "trend", title: "Last 10 min", width: "6.2rem", show: overTime },
   { id: "drain_seconds", title: "Time to drain", number: true, width: "minmax(8.5rem, 1fr)", value: (row) => row.drain_seconds, show: drain },
-  { id: "wait", title: "Longest wait", number: true, width: "6.6rem", value: (row) => row.longest_wait_seconds, show: text((row) => duration(row.longest_wait_seconds)) },
+  { id: "wait", title: "Longest wait", number: true, width: "6.6rem", value: (row) => row.longest_wait_seconds, show: text((row) => atLeast(duration, row.longest_wait_seconds, row.wait_lower_bounds)) },
   { id: "skew", title: "Skew", number: true, width: "3.6rem", value: (row) => row.skew, show: text((row) => figure(row.skew)) },
   { id: "cross_rack", title: "Cross-rack", number: true, width: "5.4rem", value: (row) => row.cross_rack, show: text((row) => percent(row.cross_rack)) },
   { id: "condition", title: "State", width: "minmax(8rem, 1.2fr)", show: condition },
@@ -104,10 +104,11 @@ export class GroupsView {
     const most = Math.max(1, ...lines.map((line) => line.drain_seconds ?? 0));
     const wanted = this.search.value.trim().toLowerCase();
     const rows = [];
-    let [lag, unknown, partitions, behind, longest] = [null, 0, 0, 0, null];
+    let [lag, unknown, partitions, behind, longest, bounds] = [null, 0, 0, 0, null, 0];
     for (const line of lines) {
       if (line.lag !== null) lag = (lag ?? 0) + line.lag;
       unknown += line.unknown;
+      bounds += line.wait_lower_bounds;
       partitions += line.partitions;
       if (line.lag) behind += 1;
       if (line.longest_wait_seconds !== null) longest = Math.max(longest ?? 0, line.longest_wait_seconds);
@@ -124,7 +125,7 @@ export class GroupsView {
       tile("Partitions", whole(partitions)),
       tile("Lag", atLeast(short, lag, unknown),
         unknown ? `records; of ${count(unknown, "partition")} not known` : "records"),
-      tile("Longest wait", duration(longest)));
+      tile("Longest wait", atLeast(duration, longest, bounds)));
     setText(this.count, wanted ? `${whole(rows.length)} of ${whole(lines.length)}` : "");
     this.empty.hidden = rows.length > 0;
     setText(this.empty, lines.length ? "No group has this in its name."

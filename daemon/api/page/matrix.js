@@ -272,7 +272,7 @@ export class Matrix {
     const place = cell.local === null ? "racks unknown" : cell.local ? "local" : "read from another rack";
     this.reading.textContent = [
       `${topic.topic}/${cell.partition}`, line.member.instance, cell.lag === null ? "lag not known" : `${whole(cell.lag)} records behind`,
-      `waiting ${duration(cell.seconds)}`, place, racks.length ? `replicas in ${racks.join(", ")}` : null,
+      `waiting ${atLeast(duration, cell.seconds, topic.seconds_lower_bound.includes(cell.partition))}`, place, racks.length ? `replicas in ${racks.join(", ")}` : null,
       cell.moving ? "being handed over" : null,
     ].filter(Boolean).join("  ·  ");
   }

@@ -13,8 +13,10 @@ from msgspec.structs import replace
 from levelwind.assignors.protocol import partition_ranges as ranges
 from levelwind.assignors.protocol.records import encode
 from levelwind.daemon.cli.main import main
+from levelwind.daemon.shown_groups.group_documents import group_document, group_summary
 from levelwind.daemon.shown_groups.group_view import GroupViews
 from levelwind.daemon.shown_groups.offset_rows import COLUMNS, offset_rows
+from levelwind.daemon.shown_groups.partition_rows import partition_rows
 from levelwind.daemon.shown_groups.shown_group import ShownGroup
 from levelwind.daemon.wire.describe_requests import DescribedMember
 from levelwind_testing.kafka.consumer_groups_tool import describe_group
@@ -28,10 +30,11 @@ def view_of(*records):
     return ShownGroup(views.groups["g"])
 
 
-def test_the_columns_are_those_of_the_tool_and_three_more():
+def test_the_columns_are_those_of_the_tool_and_four_more():
     assert (
         *("GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG"),
         *("CONSUMER-ID", "HOST", "CLIENT-ID", "RACK", "LOCAL", "SECONDS"),
+        "SECONDS-LOWER-BOUND",
     ) == COLUMNS
 
 
@@ -51,7 +54,7 @@ def test_a_group_that_subscribes_has_a_row_for_each_partition_and_for_each_idle_
         "static": DescribedMember("static-1f", "static", "client-s", "/10.0.0.2"),
         "idle": DescribedMember("idle", None, "client-i", "/10.0.0.3"),
     }
-    rows = [tuple(row)[1:] for row in offset_rows(view_of(("lag", measured)), described)]
+    rows = [tuple(row)[1:12] for row in offset_rows(view_of(("lag", measured)), described)]
     assert rows == [
         ("t", 0, 40, 100, 60, "a", "/10.0.0.1", "client-a", "east", True, 1.2),
         ("t", 1, 80, 100, 20, "a", "/10.0.0.1", "client-a", "east", False, 0.0),
@@ -61,6 +64,30 @@ def test_a_group_that_subscribes_has_a_row_for_each_partition_and_for_each_idle_
     ]
     by_lag = offset_rows(view_of(("lag", measured)), described, by_lag=True)
     assert [row.lag for row in by_lag] == [60, 20, 7, 0, None]
+
+
+def test_a_wait_that_may_be_longer_is_marked_wherever_it_is_shown():
+    measured = lag(
+        *(600, 3, 9, 5),
+        seconds=(42.0, 1.0, 7.0, None),
+        seconds_lower_bound=(0, 2, 3),
+        lag_upper_bound=(2,),
+    )
+    shown = view_of(("metadata", topic(racks=((),) * 4)), ("lag", measured))
+    rows = offset_rows(shown)
+    assert [row.seconds_lower_bound for row in rows] == [True, False, True, None]
+    assert [row.texts()[-1] for row in rows] == ["≥42.0", "1.0", "≥7.0", "-"]
+    assert [row["note"] for row in partition_rows(shown)] == [
+        "waited at least this long",
+        None,
+        "upper bound: may count aborted records; waited at least this long",
+        None,
+    ]
+    document = group_document(shown)
+    assert (document["longest_wait_seconds"], document["wait_lower_bounds"]) == (42.0, 2)
+    assert document["topic"][0]["seconds_lower_bound"] == [0, 2]
+    exact = group_summary(view_of(("lag", replace(measured, seconds_lower_bound=()))))
+    assert exact["wait_lower_bounds"] == 0
 
 
 def test_a_partition_that_nobody_reads_and_nobody_has_committed_has_no_row():

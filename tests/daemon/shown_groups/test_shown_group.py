@@ -24,6 +24,7 @@ GAUGES = {
     "lag": "lag_records",
     "unknown": "unknown_partitions",
     "unclaimed": "unclaimed_partitions",
+    "wait_lower_bounds": "wait_lower_bound_partitions",
     "drain_seconds": "drain_seconds",
     "best_drain_seconds": "best_drain_seconds",
     "skew": "skew_ratio",
