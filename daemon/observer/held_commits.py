@@ -16,6 +16,7 @@ Nothing is read or asked as long as no transaction has been open for `HELD_SECON
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -48,7 +49,7 @@ a consumer that works lasts no longer."""
 MAX_RECORDS = 20_000
 """The most records of a partition that wait for their group's answer; no more are then read on."""
 MAX_GROUPS = 200
-"""The most groups that are asked with one sample."""
+"""The most groups that are asked with one sample: those that come after the ones asked last."""
 
 CommitKey: TypeAlias = "tuple[str, str, int]"
 """A group, a topic and a partition."""
@@ -125,6 +126,8 @@ class HeldCommits:
         self._led: frozenset[int] = frozenset()
         """Partitions whose leader answered for the last sample."""
         self._unwritten: list[ReplayRecord] = []
+        self._last_asked = ""
+        """The group that was asked last: the next sample begins behind it, in order of names."""
 
     def close(self) -> None:
         """Close the consumer."""
@@ -247,12 +250,18 @@ class HeldCommits:
     def _committed(
         self, groups: Sequence[str], timeout: float
     ) -> dict[str, dict[tuple[str, int], int]]:
-        """What each of some groups has committed; groups that cannot be asked are left out."""
+        """What each of some groups has committed, by name; each has its turn to be asked.
+
+        Groups that cannot be asked are left out.
+        """
+        begin = bisect_right(groups, self._last_asked)
+        chosen = [*groups[begin:], *groups[:begin]][:MAX_GROUPS]
+        self._last_asked = chosen[-1] if chosen else ""
         asked = {
             group: self._client.list_consumer_group_offsets(
                 [ConsumerGroupTopicPartitions(group)], request_timeout=timeout
             )[group]
-            for group in groups[:MAX_GROUPS]
+            for group in chosen
         }
         committed: dict[str, dict[tuple[str, int], int]] = {}
         for group, answer in asked.items():

@@ -1,5 +1,7 @@
 """Commits behind an open transaction on `__consumer_offsets`."""
 
+from collections import Counter
+from concurrent.futures import Future
 from types import SimpleNamespace
 
 import pytest
@@ -10,6 +12,7 @@ from levelwind.assignors.protocol.topics import OFFSETS_TOPIC, Topics
 from levelwind.daemon.observer.cluster_state import UNKNOWN
 from levelwind.daemon.observer.held_commits import (
     HELD_SECONDS,
+    MAX_GROUPS,
     HeldCommit,
     HeldCommits,
     HeldPartition,
@@ -77,6 +80,35 @@ def test_a_coordinator_that_did_not_answer_for_the_sample_is_asked_for_no_group(
     held.sampled({}, {}, HELD_SECONDS + 1)
     assert held.effective(1, 0.1) == []  # nobody could be asked here
     assert held._partitions[0].unanswered
+
+
+def test_all_groups_are_asked_in_turn_where_more_wait_than_are_asked_at_once(log, monkeypatch):
+    groups, open_ones, asked = 3 * MAX_GROUPS // 2, MAX_GROUPS + 10, Counter()
+
+    def answer(questions, request_timeout):
+        [question] = questions
+        assert request_timeout == 1.0
+        asked[question.group_id] += 1
+        # The commits of the first groups are part of the transaction that stays open.
+        applied = int(question.group_id) >= open_ones
+        offset = SimpleNamespace(topic="t", partition=0, offset=10 if applied else -1, error=None)
+        answered = Future()
+        answered.set_result(SimpleNamespace(topic_partitions=[offset]))
+        return {question.group_id: answered}
+
+    held = HeldCommits({}, SimpleNamespace(list_consumer_group_offsets=answer), Topics(), log)
+    monkeypatch.setattr(held, "_read", lambda *_: {})
+    for second in (0.0, HELD_SECONDS):
+        held.sampled({0: 10}, {0: 999}, second)
+    held._partitions[0].unanswered = {
+        (f"{number:04}", "t", 0): [commit(11 + number, 10)] for number in range(groups)
+    }
+    replays = [replay.offset for _ in range(4) for replay in held.effective(1, 1.0)]
+    assert sorted(replays) == [11 + number for number in range(open_ones, groups)]
+    assert (
+        max(asked.values()) - min(asked[group] for group, *_ in held._partitions[0].unanswered) <= 1
+    )
+    assert sum(asked.values()) <= 4 * MAX_GROUPS
 
 
 def test_what_lies_behind_a_stable_end_is_read_once(held, monkeypatch):
