@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
-from levelwind.daemon.cli.options import Duration, format_option, with_settings
+from levelwind.assignors.handover.timers import MAX_TIMER_SECONDS
+from levelwind.daemon.cli.options import Duration, Figure, format_option, with_settings
 from levelwind.daemon.console import echo
 from levelwind.daemon.errors import NotFoundError
 from levelwind.daemon.wall_clock import now_ms
@@ -26,7 +27,7 @@ def table_options(command: Callable[..., None]) -> Callable[..., None]:
     for option in (
         click.option(
             "--watch",
-            type=click.FloatRange(min=0.5),
+            type=Figure(0.5, MAX_TIMER_SECONDS),
             metavar="SECONDS",
             help="Show it again every so many seconds, until Ctrl-C.",
         ),
@@ -124,7 +125,7 @@ def dead_letters(retry: bool, topic: str | None, source: SettingsSource, form: s
 @click.option("--group", metavar="NAME", help="Record only the lag of this group.")
 @click.option(
     "--seconds",
-    type=click.FloatRange(min=0),
+    type=Figure(0, MAX_TIMER_SECONDS),
     help="Stop this long after the topic's end was reached (0: at its end); by default on Ctrl-C.",
 )
 @with_settings

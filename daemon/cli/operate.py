@@ -219,7 +219,7 @@ def rollback(group: str, name: str, **options: Any) -> None:
 
 @click.command(short_help="List decisions and orders.")
 @click.argument("group", required=False)
-@click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True)
+@click.option("--limit", type=click.IntRange(1, 1_000_000), default=50, show_default=True)
 @click.option("--inputs", is_flag=True, help="With --format json, also what plans were made from.")
 @with_settings
 @format_option

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import fields
 from functools import wraps
@@ -9,6 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
 import click
+
+from levelwind.assignors.handover.timers import MAX_TIMER_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -116,8 +119,31 @@ def with_settings(command: Callable[..., _Result]) -> Callable[..., _Result]:
     return with_source
 
 
+class Figure(click.FloatRange):
+    """A number within two bounds: a range of click's lets nan pass, and inf where it has one."""
+
+    def __init__(self, least: float, most: float, *, above: bool = False) -> None:
+        """Begin.
+
+        Args:
+            least: the lower bound.
+            most: the upper bound.
+            above: whether the lower bound itself is refused.
+        """
+        super().__init__(least, most, min_open=above)
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Read the number."""
+        number: float = super().convert(value, param, ctx)
+        if math.isnan(number):
+            self.fail(f"{value!r} is no number", param, ctx)
+        return number
+
+
 class Duration(click.ParamType[float]):
-    """A time as in 90, 90s, 5m or 1h, in seconds."""
+    """A time as in 90, 90s, 5m or 1h, in seconds; at most a century."""
 
     name = "duration"
     UNITS: ClassVar = {"s": 1.0, "m": 60.0, "h": 3600.0}
@@ -133,7 +159,10 @@ class Duration(click.ParamType[float]):
         digits = text if unit is None else text[:-1]
         if not DECIMAL.fullmatch(digits):
             self.fail(f"{value!r} is no time such as 90s, 5m or 1h", param, ctx)
-        return float(digits) * (unit or 1.0)
+        seconds = float(digits) * (unit or 1.0)
+        if seconds > MAX_TIMER_SECONDS:
+            self.fail(f"{value!r} is more than a century", param, ctx)
+        return seconds
 
 
 def format_option(command: _Command) -> _Command:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 import click
 
-from levelwind.daemon.cli.options import SettingsSource, format_option, with_settings
+from levelwind.daemon.cli.options import Figure, SettingsSource, format_option, with_settings
 from levelwind.daemon.console import echo
 
 if TYPE_CHECKING:
@@ -170,15 +170,13 @@ def explain(
     metavar="NAME",
     help="day, steady, drift, bursts, hot, slow, churn or racks.",
 )
-@click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True)
+@click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=1, show_default=True)
 @click.option("--partitions", type=click.IntRange(1, 100_000), default=1000, show_default=True)
 @click.option("--members", type=click.IntRange(1, 10_000), default=50, show_default=True)
-@click.option(
-    "--hours", type=click.FloatRange(min=0, min_open=True), default=24.0, show_default=True
-)
+@click.option("--hours", type=Figure(0, 10 * 366 * 24, above=True), default=24.0, show_default=True)
 @click.option(
     "--utilisation",
-    type=click.FloatRange(0, 10, min_open=True),
+    type=Figure(1e-4, 10),
     default=0.6,
     show_default=True,
     help="Arrival rate as a share of the rate that all members can read.",
@@ -196,7 +194,7 @@ def explain(
 )
 @click.option(
     "--speed",
-    type=click.FloatRange(min=0, min_open=True),
+    type=Figure(1e-9, 1e9),
     help="Records a second read by a member of capacity 1; with --trace, replaces --utilisation.",
 )
 @click.option(
@@ -208,21 +206,21 @@ def explain(
 @click.option(
     "--lag-target",
     "target",
-    type=click.FloatRange(1, 86_400),
+    type=Figure(1, 86_400),
     default=60.0,
     show_default=True,
     help="Longest time, in seconds, that a record should wait.",
 )
 @click.option(
     "--tick",
-    type=click.FloatRange(0.1, 600),
+    type=Figure(0.1, 600),
     default=5.0,
     show_default=True,
     help="Seconds of a simulated step.",
 )
 @click.option(
     "--pause",
-    type=click.FloatRange(0, 3600),
+    type=Figure(0, 3600),
     default=5.0,
     show_default=True,
     help="Seconds for which nobody reads a partition while it changes its owner.",

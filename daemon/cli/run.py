@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from levelwind.daemon.cli.options import format_option, with_settings
+from levelwind.assignors.handover.timers import MAX_TIMER_SECONDS
+from levelwind.daemon.cli.options import Figure, format_option, with_settings
 
 if TYPE_CHECKING:
     from levelwind.daemon.cli.options import SettingsSource
@@ -112,7 +113,7 @@ def cluster(brokers: int, racks: str, directory: Path, form: str) -> None:
 )
 @click.option(
     "--seconds",
-    type=click.FloatRange(min=1),
+    type=Figure(1, MAX_TIMER_SECONDS),
     help="Stop after this many seconds; by default on Ctrl-C.",
 )
 @format_option

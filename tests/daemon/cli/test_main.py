@@ -7,7 +7,7 @@ from click.testing import CliRunner
 
 from levelwind.assignors.problem.inputs import ProblemError
 from levelwind.daemon.cli.main import COMMANDS, main
-from levelwind.daemon.cli.options import SettingsSource
+from levelwind.daemon.cli.options import Duration, SettingsSource
 from levelwind.daemon.shown_groups.group_view import GroupView
 from levelwind.daemon.simulation.strategy.candidates import candidate
 
@@ -155,6 +155,32 @@ def test_a_demo_whose_daemon_ended_hands_on_its_exit_code(monkeypatch, tmp_path,
     result = levelwind("demo", "--directory", str(tmp_path), "--bootstrap", "127.0.0.1:1")
     assert f"the daemon ended unexpectedly with exit code {ended}" in result.output
     assert result.exit_code == expected
+
+
+def number_options():
+    """Command, name and type of each option or argument that is a number or a duration."""
+    for name in COMMANDS:
+        with click.Context(main) as context:
+            command = main.get_command(context, name)
+        for parameter in command.params:
+            if isinstance(parameter.type, click.FLOAT.__class__ | click.INT.__class__ | Duration):
+                yield pytest.param(
+                    name, parameter.opts[0], parameter.type, id=f"{name} {parameter.opts[0]}"
+                )
+
+
+ODD_NUMBERS = (
+    *("nan", "-nan", "inf", "-inf", "infinity", "1e300", "-1e300", "1e999", "-1", "", "x", "0x1"),
+    *("9" * 30, "9" * 5_000, "999999999h", "1" * 9 + "." + "1" * 9 + "h"),
+)
+
+
+@pytest.mark.parametrize(("command", "option", "kind"), [*number_options()])
+def test_an_odd_number_of_an_option_is_wrong_usage(command, option, kind):
+    for odd in ODD_NUMBERS:
+        with pytest.raises(click.BadParameter):
+            pytest.fail(f"{option} is {kind.convert(odd, None, None)}")
+    assert levelwind(command, f"{option}=nan").exit_code == 2
 
 
 @pytest.mark.parametrize(
