@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 
 from levelwind.daemon.control.settings import EVERY, Count, Speed
 from levelwind.daemon.durations import PositiveSeconds, Seconds  # noqa: TC001 - the settings are validated by their annotations
@@ -21,16 +21,6 @@ if TYPE_CHECKING:
     from levelwind.daemon.control.settings import PlanSettings, ScalingSettings
 
 
-def _listed(value: object) -> object:
-    """Split a list that the command line gives as one text with commas."""
-    return (
-        [name.strip() for name in value.split(",") if name.strip()]
-        if isinstance(value, str)
-        else value
-    )
-
-
-Names = Annotated[list[str], BeforeValidator(_listed)]
 Figure = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Size = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
@@ -84,9 +74,9 @@ class GroupSection:
     The group need not be a planned one. In effect when the daemon starts."""
     pins: dict[str, dict[str, str]] | None = None
     """By topic and partition, the member that owns it while that member reads the topic."""
-    drain: Names | None = None
+    drain: list[str] | None = None
     """Members that get nothing that another member can read."""
-    evacuate: Names | None = None
+    evacuate: list[str] | None = None
     """Racks whose members get nothing that a member in another rack can read."""
     counts: Literal["load", "even"] | None = None
     """How far members' counts may be from even: `load`, as far as load needs; `even`, not at all:

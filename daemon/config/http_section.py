@@ -8,8 +8,6 @@ from typing import Annotated
 
 from pydantic import BeforeValidator
 
-from levelwind.daemon.config.groups import Names  # noqa: TC001 - the settings are built from the annotations
-
 
 def _path_or_none(value: object) -> object:
     return None if value == "" else value
@@ -33,7 +31,7 @@ class HttpSection:
     """File with the tokens that may change something, a line `NAME TOKEN` for each: the name is for
     the audit, a token has at least 20 characters. It is read again when it changes. None: nobody
     may."""
-    hosts: Names = field(default_factory=list)
+    hosts: list[str] = field(default_factory=list)
     """Further names by which the server is asked for. On loopback it answers to the names of the
     loopback interface and to these; on other addresses to any name where this is empty. Probes are
     always answered."""

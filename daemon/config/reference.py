@@ -54,8 +54,10 @@ once (`config.reloaded`), and groups that are planned otherwise get a plan; what
 keeps its value and is named (`config.restart_needed`), as are the mode and the reset policy of a
 group. Settings that are wrong change nothing (`config.refused`).
 
-Tables are merged key by key. On the command line a list is a text with commas, and group names and
-client settings may contain dots: `--set groups.orders.v2.drain=orders-7`.
+Tables are merged key by key. On the command line and in the environment a list is a text with
+commas, or JSON where an entry has a comma itself: `--set 'observer.include=["a{1,2}"]'`; a table is
+JSON, unless its entries are set one by one. On the command line group names and client settings may
+contain dots: `--set groups.orders.v2.drain=orders-7`.
 
 `LEVELWIND_JAVA_HOME` is read by the set-up, not by the daemon: the Java runtime (17 or newer) to
 use, before `JAVA_HOME`, `PATH` and the one that the set-up unpacked into the user's cache.

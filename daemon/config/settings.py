@@ -9,13 +9,15 @@ settings are their reference: docs/configuration.md is generated from them.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
@@ -40,7 +42,7 @@ from levelwind.daemon.polling.settings import CommitSettings
 from levelwind.daemon.proxy.settings import ProxySettings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from levelwind.assignors.protocol.records import Mode
     from levelwind.streaming.spark.settings import PipelineSettings
@@ -313,7 +315,7 @@ def load(path: Path | None = None, overrides: Mapping[str, Any] | None = None) -
         for key, nearest in unknown_keys(layer, Settings):
             hint = f"; did you mean {nearest}?" if nearest else ""
             raise ConfigurationError(f"{origin}: {key} is not a setting{hint}")
-        tree = _merged(tree, layer)
+        tree = _merged(tree, _from_texts(layer, Settings))
     try:
         settings = Settings(**tree)
     except ValidationError as error:
@@ -373,6 +375,46 @@ def unknown_keys(tree: object, shape: Any, path: str = "") -> Iterator[tuple[str
                 # A table of sections, one for each name.
                 for name, section in value.items():
                     yield from unknown_keys(section, args[-1], f"{path}{key}.{name}.")
+
+
+def _from_texts(tree: Any, shape: Any) -> Any:
+    """Return a tree of settings in which no list and no table is a text.
+
+    The environment and the command line give every value as a text.
+    """
+    if not isinstance(tree, dict):
+        return tree
+    known = _fields(shape)
+    return {key: _from_text(value, known[key]) for key, value in tree.items()}
+
+
+def _from_text(value: Any, shape: Any) -> Any:
+    args = get_args(shape)
+    if _is_section(shape):
+        return _from_texts(value, shape)
+    if args and _is_section(args[-1]):
+        if not isinstance(value, dict):
+            return value
+        return {name: _from_texts(section, args[-1]) for name, section in value.items()}
+    if not isinstance(value, str):
+        return value
+    kinds = {get_origin(each) for each in (shape, *args)}
+    if kinds & {list, tuple}:
+        entries = _from_json(value, list)
+        if entries is not None and all(isinstance(entry, str) for entry in entries):
+            return entries
+        return [entry.strip() for entry in value.split(",") if entry.strip()]
+    table = _from_json(value, dict) if kinds & {dict, Mapping} else None
+    return value if table is None else table
+
+
+def _from_json(text: str, kind: type) -> Any:
+    """Return what a text of JSON holds; None if it is none, or holds something else."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, kind) else None
 
 
 def _is_section(shape: Any) -> bool:
