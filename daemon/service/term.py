@@ -92,7 +92,7 @@ class Term:
         )
         self._fencer = CommitFencer(settings.client(), log)
         self.vitals = VitalSigns(
-            lambda: self.planner.state.settings, boot_seconds(), self._on_clock_jump
+            lambda: self.planner.state.settings, boot_seconds(), self._on_clock_step
         )
         self._proxied = ProxiedGroups(
             settings, lambda: self.planner.state, metrics, self._post_change
@@ -240,7 +240,7 @@ class Term:
         if answered and tick == LAYOUT_TICK:
             self.vitals.on_layout(boot_seconds())
 
-    def _on_clock_jump(self) -> None:
+    def _on_clock_step(self) -> None:
         if self._observer is not None:
             self._observer.tick_now()
 

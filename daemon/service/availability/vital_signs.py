@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from levelwind.daemon.control.freeze.freeze_reason import FreezeReason
     from levelwind.daemon.control.settings import ControlSettings
 
+STEP_SECONDS = 0.5
+"""Least seconds of a step of the wall clock; a smaller one delays a tick by less than this."""
+
 
 class VitalSigns:
     """What is known of the inputs; each field is written by one thread, and read by any."""
@@ -26,18 +29,20 @@ class VitalSigns:
         self,
         settings: Callable[[], ControlSettings],
         now: float,
-        on_clock_jump: Callable[[], None] = lambda: None,
+        on_clock_step: Callable[[], None] = lambda: None,
     ) -> None:
         """Begin a term.
 
         Args:
             settings: returns the limits, which change when the settings are read again.
             now: boot seconds.
-            on_clock_jump: called by `look` after each jump of the wall clock.
+            on_clock_step: called by `look` after each step of the wall clock, also after one that
+                is too small for a freeze.
         """
         self._settings = settings
-        self._on_clock_jump = on_clock_jump
+        self._on_clock_step = on_clock_step
         self._clock = ClockWatch()
+        self._steps = ClockWatch()
         self._input = InputWatch()
         self._layout_at = now
         self._brokers = (0, 0)
@@ -67,10 +72,11 @@ class VitalSigns:
             record: the newest record of the pipeline.
             lag_at: time of the newest sample of lag, in milliseconds since the epoch.
         """
-        before = self._clock.jumped_at
         self._clock = self._clock.looked(now, at, self._settings().freeze.clock_jump)
-        if self._clock.jumped_at != before:
-            self._on_clock_jump()
+        before = self._steps.jumped_at
+        self._steps = self._steps.looked(now, at, STEP_SECONDS)
+        if self._steps.jumped_at != before:
+            self._on_clock_step()
         self._lag_at = lag_at
         if record is not None and record is not self._record:
             self._record, self._input = record, self._input.read(record)

@@ -1,5 +1,7 @@
 """Vital signs of a term: what its threads report becomes reasons to freeze."""
 
+import pytest
+
 from levelwind.daemon.control.freeze.freeze_reason import FreezeReason
 from levelwind.daemon.control.settings import ControlSettings, FreezeSettings
 from levelwind.daemon.service.availability.freeze_metrics import FreezeCollector
@@ -30,12 +32,14 @@ def test_limits_that_are_read_again_hold_at_once():
     assert signs.reasons(130.0, 130_000) == {}
 
 
-def test_each_jump_of_the_clock_is_reported_once():
-    jumps = []
-    signs = VitalSigns(ControlSettings, now=0.0, on_clock_jump=lambda: jumps.append(signs))
-    for now, at in enumerate([0, 1_000, -3_598_000, -3_597_000, 4_000, 4_999]):
+@pytest.mark.parametrize("limit", [5.0, 3600.0])
+def test_each_step_of_the_clock_is_reported_once_whatever_freezes(limit):
+    steps = []
+    settings = ControlSettings(freeze=FreezeSettings(clock_jump=limit))
+    signs = VitalSigns(lambda: settings, now=0.0, on_clock_step=lambda: steps.append(signs))
+    for now, at in enumerate([0, 1_000, -1_798_000, -1_797_000, 4_000, 4_999, 4_000, 4_800]):
         signs.look(float(now), at, None, at)
-    assert len(jumps) == 2
+    assert len(steps) == 3
 
 
 def test_the_freeze_is_seen_in_the_metrics():
