@@ -69,6 +69,20 @@ def test_state_is_shared_by_nobody():
     assert all(SERVICES[name]["volumes"] == [f"{name}:/var/lib/levelwind"] for name in ours)
 
 
+def mounted(service):
+    (volume,) = service["volumes"]
+    return volume.partition(":")[2]
+
+
+def test_a_volume_lies_where_its_service_keeps_what_it_must_not_lose():
+    for broker in BROKERS.values():
+        assert broker["environment"]["KAFKA_LOG_DIRS"] == mounted(broker)
+    state = str(load(DOCKER / "levelwind.toml").state_dir)
+    keepers = {name for name, each in SERVICES.items() if "volumes" in each}
+    assert keepers - BROKERS.keys() == {"daemon-1", "daemon-2", "pipeline"}
+    assert {mounted(SERVICES[name]) for name in keepers - BROKERS.keys()} == {state}
+
+
 def test_the_consumers_are_one_group_in_three_racks_by_variables_that_the_example_reads():
     consumers = [each["environment"] for name, each in OURS.items() if name.startswith("consumer-")]
     assert [each["RACK"] for each in consumers] == ["a", "b", "c"]
