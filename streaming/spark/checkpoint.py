@@ -2,9 +2,9 @@
 
 A marker beside the checkpoint holds its shape: the cluster, the prefix of the topics, the versions
 of the state, and its parallelism. A checkpoint of another shape,
-without a marker, damaged, or quarantined because a query died of it, is set aside under a name with
-the time, and the state is rebuilt from the compacted topics: it is wrong to guess at foreign state,
-and wrong to delete it.
+without a marker, damaged, quarantined because a query died of it, or older than the topics keep
+tombstones, is set aside under a name with the time, and the state is rebuilt from the compacted
+topics: it is wrong to guess at foreign state, and wrong to delete it.
 
 A rebuilt state does not know what was published before it. The offsets at which those records end
 are kept beside the checkpoint until they have been verified (`unverified`).
@@ -26,6 +26,7 @@ import contextlib
 import json
 import zlib
 from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from zipfile import BadZipFile, ZipFile
 
@@ -48,6 +49,8 @@ STATE_VERSION = 9
 versions of the packing and of the buckets', topics' and groups' states count beside it."""
 MARKER = "shape.json"
 QUERY = "query"
+BEGUN_FIELD = "begun"
+"""Field of the marker: when the checkpoint was made, milliseconds since the epoch."""
 QUERY_FIELD = "query"
 """Field of the marker: the name of the query's directory, where it is not `QUERY`."""
 OFFSETS_LINES = 2
@@ -94,6 +97,29 @@ class CheckpointShape:
     """Topic that commits are read from."""
 
 
+READ_UP_SHARE = 4
+"""Divisor of the time of tombstones: that part of it remains for reading up what was written since,
+as each tombstone must be there until it is read."""
+LEAST_AWAY_MS = 3_600_000
+"""Time after which no checkpoint is too old, however short tombstones live: compaction leaves out
+what was written last, and a restart must not cost a rebuild."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TombstoneLife:
+    """The time for which the topics that are read keep the ends of what they hold."""
+
+    at: int
+    """The present, milliseconds since the epoch."""
+    ms: int
+    """The shortest `delete.retention.ms` of the topics."""
+
+    @property
+    def most_away_ms(self) -> int:
+        """Time since the newest batch after which a tombstone may be gone before it is read."""
+        return max(self.ms - self.ms // READ_UP_SHARE, LEAST_AWAY_MS)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetAside:
     """A checkpoint that could not be used."""
@@ -125,6 +151,7 @@ def prepare(
     *,
     now: str,
     written: Mapping[str, int] | None = None,
+    life: TombstoneLife | None = None,
 ) -> Checkpoint:
     """Find or make the checkpoint of a shape.
 
@@ -134,16 +161,21 @@ def prepare(
         now: a time in words; part of the name of a checkpoint that is set aside, or that is new.
         written: the end offsets of the topics that the query publishes to, by "topic/partition";
             kept for `unverified` where the state is new.
+        life: the life of tombstones; None: they live for ever.
 
     Raises:
         PipelineError: the directory cannot be written.
     """
     with _as_pipeline_error(files):
-        return _prepare(files, shape, now, written or {})
+        return _prepare(files, shape, now, written or {}, life)
 
 
 def _prepare(
-    files: CheckpointFiles, shape: CheckpointShape, now: str, written: Mapping[str, int]
+    files: CheckpointFiles,
+    shape: CheckpointShape,
+    now: str,
+    written: Mapping[str, int],
+    life: TombstoneLife | None,
 ) -> Checkpoint:
     marker = _read(files, MARKER)
     name = _name_in(marker)
@@ -153,7 +185,9 @@ def _prepare(
     exists = path.exists() if path is not None else marker is not None
     set_aside = None
     if exists:
-        reason = _reason_unusable(files, name, marker, shape)
+        reason = _reason_unusable(files, name, marker, shape) or (
+            None if life is None else _reason_too_old(files, name, marker, life)
+        )
         if reason is None:
             return Checkpoint(location=files.location(name), name=name, query=path, set_aside=None)
         moved_to = _move_aside(path, now) if path is not None else files.location(name)
@@ -162,7 +196,9 @@ def _prepare(
         # Never a directory that another pipeline may still write to.
         name = f"{QUERY}-{now}"
     _write(files, UNVERIFIED, dict(written))
-    _write(files, MARKER, asdict(shape) | ({} if path is not None else {QUERY_FIELD: name}))
+    begun = {} if life is None else {BEGUN_FIELD: life.at}
+    named = {} if path is not None else {QUERY_FIELD: name}
+    _write(files, MARKER, asdict(shape) | begun | named)
     # These marks are about the former checkpoint; left behind, they would apply to the new one.
     files.delete(QUARANTINED)
     files.delete(FAILED_STARTS)
@@ -245,6 +281,44 @@ def _reason_unusable(
         return difference
     path = _path(files, name)
     return find_log_damage(files, name) if path is None else find_damage(path)
+
+
+def _reason_too_old(
+    files: CheckpointFiles, name: str, marker: Mapping[str, Any], life: TombstoneLife
+) -> str | None:
+    """Why a sound checkpoint may miss what ended since its newest batch; None: it misses nothing.
+
+    Spark notes the time of each batch by the driver's clock, so that a copy of the files is as old
+    as they are. A batch that seems older than the checkpoint itself shows that the clock was wrong,
+    and says nothing: a clock that is ahead at each start would cost the checkpoint each time.
+    """
+    done = _batch_numbers(files, f"{name}/commits")
+    read_at = _read_at(files.read(f"{name}/offsets/{done[-1]}") or b"") if done else None
+    begun = marker.get(BEGUN_FIELD)
+    if read_at is None or life.at - read_at <= life.most_away_ms:
+        return None
+    if isinstance(begun, int) and read_at < begun:
+        return None
+    time_read = datetime.fromtimestamp(read_at / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return (
+        f"its newest batch was read at {time_read}, {(life.at - read_at) / 3_600_000:.0f} h ago:"
+        f" tombstones live for {life.ms / 3_600_000:.0f} h (delete.retention.ms), so it may miss"
+        " what ended since"
+    )
+
+
+def _read_at(entry: bytes) -> int | None:
+    """The time of a batch by its entry in the log of offsets, milliseconds; None: it has none."""
+    try:
+        batch = json.loads(entry.split(b"\n")[1])
+    except (IndexError, ValueError):
+        return None
+    read_at = batch.get("batchTimestampMs") if isinstance(batch, dict) else None
+    return read_at if isinstance(read_at, int) and 0 <= read_at <= _LATEST_MS else None
+
+
+_LATEST_MS = 253_402_300_799_999
+"""The end of the year 9999, beyond which a time has no text."""
 
 
 def _difference(marker: Mapping[str, Any], shape: CheckpointShape) -> str | None:

@@ -21,6 +21,8 @@ POLL_SECONDS = 0.2
 """Time between two looks for a topic that does not exist yet."""
 BROKER_MESSAGE_BYTES = 1_000_000
 """Largest message that a topic takes by default, or a little less."""
+BROKER_TOMBSTONES_MS = 86_400_000
+"""Time for which a topic keeps its tombstones by default."""
 RATED_MS, SHORTEST_RATED_MS = 86_400_000, 60_000
 """Longest and shortest time that the rate of a topic's records is the mean of."""
 RATING_TIMEOUT_MS = 3_000
@@ -39,6 +41,8 @@ class ClusterDescription:
     """Number of partitions by topic."""
     message_bytes: Mapping[str, int]
     """By topic that is written, the largest message that it takes."""
+    tombstones_ms: int
+    """The shortest time for which a topic that is read keeps its tombstones."""
 
 
 def describe(
@@ -65,17 +69,26 @@ def describe(
     with _admin_client(spark, bootstrap, kafka, timeout) as admin:
         cluster_id = _result(admin.describeCluster().clusterId())
         deadline = time.monotonic() + timeout / 1000
+        existing = {
+            topic: _existing(admin, jvm, topic, operation, deadline)
+            for topic, operation in topics.items()
+        }
+        read = [topic for topic, operation in topics.items() if operation == "READ"]
         return ClusterDescription(
             cluster_id=str(cluster_id),
-            partitions={
-                topic: _partitions(admin, jvm, topic, operation, deadline)
-                for topic, operation in topics.items()
-            },
+            partitions={topic: count for topic, (count, _) in existing.items()},
             message_bytes={
-                topic: _message_bytes(admin, jvm, topic)
-                for topic, operation in topics.items()
-                if operation == "WRITE"
+                topic: _setting(admin, jvm, topic, "max.message.bytes", BROKER_MESSAGE_BYTES)
+                for topic in topics
+                if topic not in read
             },
+            # No right is asked for that the pipeline can do without.
+            tombstones_ms=min(
+                _setting(admin, jvm, topic, "delete.retention.ms", BROKER_TOMBSTONES_MS)
+                if existing[topic][1]
+                else BROKER_TOMBSTONES_MS
+                for topic in read
+            ),
         )
 
 
@@ -119,8 +132,12 @@ def _admin_client(
         admin.close()
 
 
-def _partitions(admin: Any, jvm: Any, topic: str, operation: str, deadline: float) -> int:
-    """The number of a topic's partitions; waits for the topic until `deadline` (monotonic).
+def _existing(
+    admin: Any, jvm: Any, topic: str, operation: str, deadline: float
+) -> tuple[int, bool]:
+    """The number of a topic's partitions, and whether its settings may be asked for.
+
+    Waits for the topic until `deadline` (monotonic).
 
     Raises:
         AccessDenied: the user may not do the operation.
@@ -138,10 +155,12 @@ def _partitions(admin: Any, jvm: Any, topic: str, operation: str, deadline: floa
         except AccessDenied as error:
             raise _lacking(operation, topic, str(error)) from error
         else:
-            allowed = description.authorizedOperations()
-            if allowed is not None and operation not in {str(one) for one in allowed}:
+            listed = description.authorizedOperations()
+            allowed = None if listed is None else {str(one) for one in listed}
+            if allowed is not None and operation not in allowed:
                 raise _lacking(operation, topic, "the brokers do not list it as allowed")
-            return int(description.partitions().size())
+            count = int(description.partitions().size())
+            return count, allowed is None or "DESCRIBE_CONFIGS" in allowed
         if topic == OFFSETS_TOPIC:
             groups = jvm.java.util.ArrayList()
             groups.add(PROBE_GROUP)
@@ -151,8 +170,8 @@ def _partitions(admin: Any, jvm: Any, topic: str, operation: str, deadline: floa
         time.sleep(POLL_SECONDS)
 
 
-def _message_bytes(admin: Any, jvm: Any, topic: str) -> int:
-    """The largest message that a topic takes; what brokers take by default if that is not told."""
+def _setting(admin: Any, jvm: Any, topic: str, name: str, default: int) -> int:
+    """A number among a topic's settings; the brokers' default where it may not be asked for."""
     kind = jvm.org.apache.kafka.common.config.ConfigResource.Type.TOPIC
     resource = jvm.org.apache.kafka.common.config.ConfigResource(kind, topic)
     resources = jvm.java.util.ArrayList()
@@ -160,9 +179,9 @@ def _message_bytes(admin: Any, jvm: Any, topic: str) -> int:
     try:
         described = _result(admin.describeConfigs(resources).values().get(resource))
     except AccessDenied:
-        return BROKER_MESSAGE_BYTES
-    entry = described.get("max.message.bytes")
-    return BROKER_MESSAGE_BYTES if entry is None else int(entry.value())
+        return default
+    entry = described.get(name)
+    return default if entry is None else int(entry.value())
 
 
 def records_per_second(

@@ -27,7 +27,7 @@ from levelwind.streaming.spark.batches import progress
 from levelwind.streaming.spark.batches.batch_clock import BatchClock
 from levelwind.streaming.spark.batches.listener import query_listener
 from levelwind.streaming.spark.batches.progress import Progress
-from levelwind.streaming.spark.checkpoint import CheckpointShape
+from levelwind.streaming.spark.checkpoint import CheckpointShape, TombstoneLife
 from levelwind.streaming.spark.processors import GroupProcessor, TopicProcessor
 from levelwind.streaming.spark.schemas import KAFKA_COLUMNS, PACKED, ROWS, SINK, KafkaColumns
 from levelwind.streaming.spark.settings import SEVERAL_TASKS
@@ -337,8 +337,14 @@ def start(
     )
     parallelism = _parallelism(spark, settings, files, shape, cluster.partitions)
     shape = replace(shape, parallelism=parallelism)
-    now = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
-    prepared = checkpoint.prepare(files, shape, now=now, written=written_before)
+    now = datetime.now(UTC)
+    prepared = checkpoint.prepare(
+        files,
+        shape,
+        now=now.strftime("%Y%m%dT%H%M%SZ"),
+        written=written_before,
+        life=TombstoneLife(at=round(now.timestamp() * 1000), ms=cluster.tombstones_ms),
+    )
     if prepared.set_aside is not None and on_set_aside is not None:
         on_set_aside(prepared.set_aside)
     name = f"{settings.prefix}pipeline"

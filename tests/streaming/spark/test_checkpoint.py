@@ -11,7 +11,12 @@ import pytest
 
 from levelwind.streaming.errors import PipelineError
 from levelwind.streaming.spark import checkpoint
-from levelwind.streaming.spark.checkpoint import CheckpointShape, find_damage, prepare
+from levelwind.streaming.spark.checkpoint import (
+    CheckpointShape,
+    TombstoneLife,
+    find_damage,
+    prepare,
+)
 from levelwind.streaming.spark.store.checkpoint_files import LocalFiles
 
 SHAPE = CheckpointShape(cluster_id="C", prefix="levelwind.")
@@ -242,6 +247,90 @@ def test_four_unexplained_failed_starts_quarantine_a_checkpoint_unless_a_batch_w
     assert checkpoint.record_failed_start(LocalFiles(tmp_path), "?")
     assert prepare(LocalFiles(tmp_path), SHAPE, now="t2").set_aside is not None
     assert not checkpoint.record_failed_start(LocalFiles(tmp_path), "?")
+
+
+HOUR = 3_600_000
+READ_AT = 1_800_000_000_000
+"""The time of the newest batch of `aged`, milliseconds since the epoch."""
+
+
+def aged(directory: Path, read_at: int = READ_AT) -> Path:
+    """A checkpoint whose newest finished batch was read at a time, and one that was planned."""
+    query = used(directory)
+    for number, at in ((0, read_at - HOUR), (1, read_at), (2, read_at + 99 * HOUR)):
+        line = json.dumps({"batchWatermarkMs": 0, "batchTimestampMs": at, "conf": {}})
+        write(query / "offsets" / str(number), f'v1\n{line}\n{{"t":{{"0":1}}}}'.encode())
+    return query
+
+
+def after(hours: float, kept: float = 24.0) -> TombstoneLife:
+    """Some hours after the newest batch of `aged`, where tombstones are kept for `kept` hours."""
+    return TombstoneLife(at=READ_AT + int(hours * HOUR), ms=int(kept * HOUR))
+
+
+@pytest.mark.parametrize(
+    ("life", "is_continued"),
+    [
+        (after(0), True),
+        (after(17), True),
+        (after(19), False),  # what ended just after the batch must be there until it is read
+        (after(24 * 365), False),
+        (after(100, kept=24 * 7), True),
+        (after(130, kept=24 * 7), False),
+        (after(0.9, kept=0), True),  # a restart costs no checkpoint, however the topics are set
+        (after(1.1, kept=0), False),
+        (after(-24 * 365), True),  # the clock was wrong at one of the two times
+        (None, True),
+    ],
+)
+def test_a_checkpoint_older_than_tombstones_live_is_set_aside(
+    tmp_path: Path, life: TombstoneLife | None, is_continued: bool
+) -> None:
+    aged(tmp_path)
+    found = prepare(LocalFiles(tmp_path), SHAPE, now="t1", life=life, written={"lag/0": 7})
+    assert (found.set_aside is None) == is_continued
+    if found.set_aside is not None:
+        assert "delete.retention.ms" in found.set_aside.reason
+        assert "2027-01-15" in found.set_aside.reason
+        assert checkpoint.unverified(LocalFiles(tmp_path)) == {"lag/0": 7}
+
+
+def test_a_clock_that_is_wrong_at_each_start_costs_one_checkpoint_and_not_each(
+    tmp_path: Path,
+) -> None:
+    """It is years ahead until it is set, which is after the start and before the batches."""
+    aged(tmp_path)
+    lives = [after(24 * 365 * years) for years in (5, 6, 7)]
+    costs = []
+    for number, life in enumerate(lives):
+        found = prepare(LocalFiles(tmp_path), SHAPE, now=str(number), life=life)
+        costs.append(found.set_aside is not None)
+        if found.set_aside is not None:
+            line = json.dumps({"batchTimestampMs": READ_AT + HOUR})
+            write(found.query / "offsets" / "0", f'v1\n{line}\n{{"t":{{"0":1}}}}'.encode())
+            write(found.query / "commits" / "0", b'v1\n{"nextBatchWatermarkMs":0}')
+    assert costs == [True, False, False]
+
+
+def test_a_rebuilt_state_ages_as_any_other(tmp_path: Path) -> None:
+    aged(tmp_path)
+    files = LocalFiles(tmp_path)
+    assert prepare(files, SHAPE, now="t1", life=after(30)).set_aside is not None
+    assert prepare(files, SHAPE, now="t2", life=after(90)).set_aside is None  # nothing was read
+    query = tmp_path / "query"
+    line = json.dumps({"batchTimestampMs": READ_AT + 31 * HOUR})
+    write(query / "offsets" / "0", f'v1\n{line}\n{{"t":{{"0":1}}}}'.encode())
+    write(query / "commits" / "0", b'v1\n{"nextBatchWatermarkMs":0}')
+    assert prepare(files, SHAPE, now="t3", life=after(40)).set_aside is None
+    assert prepare(files, SHAPE, now="t4", life=after(60)).set_aside is not None
+
+
+@pytest.mark.parametrize("line", ["{", "[]", "{}", '{"batchTimestampMs": "soon"}', ""])
+def test_a_batch_without_a_readable_time_has_no_age(tmp_path: Path, line: str) -> None:
+    query = aged(tmp_path)
+    write(query / "offsets" / "1", f"v1\n{line}\n{{}}".encode())
+    found = prepare(LocalFiles(tmp_path), SHAPE, now="t1", life=after(1000))
+    assert found.set_aside is None or "cut or garbled" in found.set_aside.reason
 
 
 def test_a_directory_that_cannot_be_written_is_a_pipeline_error(tmp_path: Path) -> None:

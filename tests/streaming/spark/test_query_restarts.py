@@ -160,6 +160,53 @@ def test_much_committed_is_the_work_of_two_tasks_and_a_state_keeps_its_number(
     assert parallelism("much", busy=500) == (2, True)
 
 
+def test_a_pipeline_that_was_away_for_longer_than_tombstones_live_builds_its_state_anew(
+    spark: SparkSession, lone: Cluster, tmp_path: Path
+) -> None:
+    topic, group = "away", "away-readers"
+    lw = Installation(bootstrap=lone.bootstrap, prefix="away-lw.", replication=1)
+    lw.create(topic)
+    lw.fill(topic, [10])
+    lw.observe(topic)
+    lw.commit(group, topic, {0: 4})
+    settings = PipelineSettings(
+        bootstrap=lw.bootstrap, checkpoint=tmp_path, prefix=lw.prefix, trigger_interval=0
+    )
+    before = RunningQuery(spark, settings)
+    lw.sample(topic)
+    wait_until("lag", lambda: lw.lag_of(group, topic))
+    wait_until("end of the input", lambda: before.is_done)
+    before.query.stop()
+    again = RunningQuery(spark, settings)
+    wait_until("look that finds nothing", lambda: NothingToRead() in again.news)
+    again.query.stop()
+    assert again.set_aside == []
+    make_older(tmp_path, hours=25)
+    after = RunningQuery(spark, settings)
+    (former,) = after.set_aside
+    assert "delete.retention.ms" in former.reason
+    lw.commit(group, topic, {0: 6})
+    lw.sample(topic)
+    wait_until("lag", lambda: lw.lag_of(group, topic).get("committed") == [6])
+    wait_until("end of the input", lambda: after.is_done)
+    after.query.stop()
+    assert RunningQuery(spark, settings).set_aside == []
+
+
+def make_older(directory: Path, hours: int) -> None:
+    """Have a checkpoint be made, and all its batches be read, some hours earlier."""
+    marker = directory / checkpoint.MARKER
+    shape = json.loads(marker.read_text(encoding="utf-8"))
+    shape[checkpoint.BEGUN_FIELD] -= hours * 3_600_000
+    marker.write_text(json.dumps(shape), encoding="utf-8")
+    for entry in (directory / "query" / "offsets").glob("[0-9]*"):
+        version, line, offsets = entry.read_text(encoding="utf-8").split("\n")
+        batch = json.loads(line)
+        batch["batchTimestampMs"] -= hours * 3_600_000
+        entry.write_text("\n".join((version, json.dumps(batch), offsets)), encoding="utf-8")
+        entry.with_name(f".{entry.name}.crc").unlink(missing_ok=True)
+
+
 def test_garbage_in_the_offsets_topic_is_kept_and_counted_and_a_restart_reads_no_more(
     spark: SparkSession, lone: Cluster, tmp_path: Path
 ) -> None:

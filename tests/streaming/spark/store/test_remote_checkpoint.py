@@ -8,7 +8,7 @@ import pytest
 
 from levelwind.streaming.errors import PipelineError
 from levelwind.streaming.spark import checkpoint
-from levelwind.streaming.spark.checkpoint import CheckpointShape, prepare
+from levelwind.streaming.spark.checkpoint import CheckpointShape, TombstoneLife, prepare
 from levelwind.streaming.spark.store.checkpoint_files import LocalFiles, local_path
 
 SHAPE = CheckpointShape(cluster_id="C", prefix="levelwind.")
@@ -73,6 +73,19 @@ def test_a_checkpoint_is_continued_with_at_most_forty_requests(store: ObjectStor
     assert (again.location, again.set_aside) == (first.location, None)
     assert store.requests <= MOST_REQUESTS
     assert checkpoint.unverified(store) == {"lag/0": 7}
+
+
+def test_a_checkpoint_older_than_tombstones_live_is_set_aside(store: ObjectStore) -> None:
+    former = prepare(store, SHAPE, now="t0")
+    run_batches(store, former.name, 200)
+    read = b'v1\n{"batchTimestampMs":1000}\n{"t":{"0":1}}'
+    store.objects[f"{former.name}/offsets/199"] = read
+    store.requests = 0
+    life = TombstoneLife(at=1000 + 25 * 3_600_000, ms=24 * 3_600_000)
+    found = prepare(store, SHAPE, now="t1", life=life)
+    assert store.requests <= MOST_REQUESTS
+    assert found.set_aside is not None
+    assert found.location == "store://bucket/query-t1"
 
 
 @pytest.mark.parametrize(
