@@ -56,6 +56,10 @@ class SparkProbe:
         """Whether the brokers serve others, and had input for the query since its last batch."""
         return self._unread.are_brokers_serving()
 
+    def unserved(self) -> str | None:
+        """What the brokers do not serve, for which the query waits; None: nothing is known."""
+        return self._unread.unserved()
+
     def is_working(self) -> bool:
         """Whether the query works on a batch, or leaves input unread.
 

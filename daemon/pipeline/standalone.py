@@ -143,9 +143,7 @@ class SelfWatch:
 
     def emit(self, event: Mapping[str, Any]) -> None:
         """Take a heartbeat or a batch."""
-        self.counts.add(
-            progress=bool(event.get("progress", True)), fed=bool(event.get("fed", False))
-        )
+        self.counts.add_event(event)
 
     def start(self) -> None:
         """Watch in the background."""

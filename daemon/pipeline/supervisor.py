@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from levelwind.daemon.doubling_pause import DoublingPause
 from levelwind.daemon.errors import PipelineFailedError
@@ -194,7 +194,7 @@ class PipelineChild:
         self._running = RunningChild(child, CountedSigns(signs))
         threading.Thread(
             target=relay,
-            args=(child.process.stdout, self._on_event, self._running.signs.counts.add),
+            args=(child.process.stdout, self._on_event, self._running.signs.counts.add_event),
             name="pipeline-log",
             daemon=True,
         ).start()
@@ -212,21 +212,10 @@ class PipelineChild:
         remove_abandoned()
 
 
-class OnSign(Protocol):
-    """A function that is called with each sign of life of the child."""
-
-    def __call__(self, *, progress: bool, fed: bool = False) -> None:
-        """Take note of a sign of life."""
-
-
-def _ignore_sign(*, progress: bool, fed: bool = False) -> None:
-    """Take no note of a sign of life."""
-
-
 def relay(
     lines: Iterable[bytes] | None,
     on_event: Callable[[Mapping[str, Any]], None] = lambda _: None,
-    on_sign: OnSign = _ignore_sign,
+    on_sign: Callable[[Mapping[str, Any]], None] = lambda _: None,
 ) -> None:
     """Relay the child's JSON events; any other line is output of Spark or of a crashing runtime.
 
@@ -234,7 +223,7 @@ def relay(
         lines: the standard output of the child.
         on_event: called with each event but heartbeats. An exception of it is logged and does not
             end the relay: a child whose output nobody reads would block.
-        on_sign: called for each heartbeat and batch. Another event proves nothing of the JVM: a
+        on_sign: called with each heartbeat and batch. Another event proves nothing of the JVM: a
             Kafka client writes some while Spark's session is still to be made.
     """
     for line in lines or ():
@@ -249,10 +238,10 @@ def relay(
                 log.info("library.log", library="spark", text=text)
         else:
             if name == HEARTBEAT:
-                on_sign(progress=bool(event.get("progress")), fed=bool(event.get("fed")))
+                on_sign(event)
                 continue
             if name == BATCH:
-                on_sign(progress=True)
+                on_sign(event)
             write(name, **event)
             try:
                 on_event({"event": name, **event})

@@ -861,6 +861,14 @@ VOCABULARY: tuple[EventSpec, ...] = (
         "started again after `restart_in` seconds.",
     ),
     _event(
+        "pipeline.unserved",
+        "warning",
+        "reason",
+        "The query waits for the brokers: they do not serve a partition that it reads or writes "
+        "(`reason`), or do not answer. The lag of all groups stands still until they do; logged "
+        "once in each outage.",
+    ),
+    _event(
         "pipeline.quiet",
         "warning",
         "reason restart_after",

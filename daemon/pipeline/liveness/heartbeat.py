@@ -53,6 +53,9 @@ class QueryProbe(Protocol):
     def is_fed(self) -> bool:
         """Whether the brokers serve others, and had input for the query since its last batch."""
 
+    def unserved(self) -> str | None:
+        """What the brokers do not serve, for which the query waits; None: nothing is known."""
+
 
 @dataclass(slots=True)
 class Standstill:
@@ -162,6 +165,7 @@ class Heartbeat:
                 "level": "debug",
                 "progress": progress,
                 "fed": not progress and self._probe.is_fed(),
+                "unserved": None if progress else self._probe.unserved(),
             }
         )
         return True

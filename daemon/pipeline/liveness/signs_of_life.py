@@ -9,6 +9,10 @@ that a cluster gives no executors gets on never: Spark itself only warns, on its
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 QUIET_SECONDS = 10.0
 """Seconds without any sign, or without progress of a query that has input, that are said: a pause
@@ -38,6 +42,8 @@ class SignsOfLife:
     """Time of the last look."""
     fed: bool = False
     """Whether the query had input at the last look, from brokers that serve others."""
+    unserved: str | None = None
+    """What the brokers did not serve at the last look; None: nothing is known."""
 
     @staticmethod
     def of_start(now: float, *, answer_timeout: float, progress_timeout: float) -> SignsOfLife:
@@ -52,7 +58,13 @@ class SignsOfLife:
         )
 
     def look(
-        self, now: float, *, answered: bool, progressed: bool, fed: bool = False
+        self,
+        now: float,
+        *,
+        answered: bool,
+        progressed: bool,
+        fed: bool = False,
+        unserved: str | None = None,
     ) -> SignsOfLife:
         """Return the signs after a look at them.
 
@@ -61,8 +73,9 @@ class SignsOfLife:
             answered: whether there was any sign since the last look.
             progressed: whether there was progress since the last look.
             fed: whether the query has input, from brokers that serve others.
+            unserved: what the brokers do not serve, for which the query waits.
         """
-        after = replace(self, watched_at=now, fed=fed)
+        after = replace(self, watched_at=now, fed=fed, unserved=unserved)
         if now - self.watched_at > LATEST_WATCH_SECONDS:
             answered = progressed = True
         if answered or progressed:
@@ -93,7 +106,8 @@ class SignsOfLife:
         stuck = self.watched_at - self.progressed_at
         if stuck >= progress_limit:
             beside = " although the brokers have input for it" if self.fed else ""
-            return f"the query has made no progress for {stuck:.0f} s{beside}"
+            why = f": {self.unserved}" if self.unserved else ""
+            return f"the query has made no progress for {stuck:.0f} s{beside}{why}"
         return None
 
 
@@ -107,12 +121,22 @@ class SignCounts:
     """Batches, and heartbeats of a query that gets on."""
     fed: bool = False
     """Whether the last sign was a heartbeat of a query that has input and does not get on."""
+    unserved: str | None = None
+    """What the brokers did not serve at the last sign; None: nothing is known."""
 
-    def add(self, *, progress: bool, fed: bool = False) -> None:
+    def add(self, *, progress: bool, fed: bool = False, unserved: str | None = None) -> None:
         """Count a sign."""
         self.answers += 1
         self.progress += progress
-        self.fed = fed
+        self.fed, self.unserved = fed, unserved
+
+    def add_event(self, event: Mapping[str, Any]) -> None:
+        """Count a heartbeat, or a batch, which has none of its fields."""
+        self.add(
+            progress=bool(event.get("progress", True)),
+            fed=bool(event.get("fed")),
+            unserved=event.get("unserved"),
+        )
 
 
 @dataclass(slots=True)
@@ -134,6 +158,7 @@ class CountedSigns:
             answered=counts.answers > self.seen.answers,
             progressed=counts.progress > self.seen.progress,
             fed=counts.fed,
+            unserved=counts.unserved,
         )
         self.seen = counts
         return self.signs.silence

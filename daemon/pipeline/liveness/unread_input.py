@@ -3,7 +3,7 @@
 A query that does nothing may have nothing to read, or brokers that do not answer; it stands still
 where they hand out its input to others. So, while it does no batch, another client asks for the
 ends of all topics that the query reads or writes: no answer, or one that lacks a partition, blames
-the brokers.
+the brokers, and names the partition: Spark waits for it without a word, and with it every group.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from __future__ import annotations
 import threading
 import time
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from levelwind.daemon.errors import LevelwindError
+from levelwind.daemon.errors import ClusterUnavailableError, LevelwindError
 from levelwind.daemon.kafka import clients
 from levelwind.daemon.kafka.topic_reader import ask_ends
 from levelwind.daemon.telemetry.logger import Logger
@@ -35,6 +35,12 @@ BELIEVED_SECONDS = 10.0
 """Time for which an answer shows that the brokers serve others."""
 UNREAD_SECONDS = 3.0
 """Time, besides the interval of the batches, within which a query begins to read what came."""
+
+
+FAILED_QUESTIONS = 2
+"""Questions in a row without a whole answer that are an outage; one may meet an election."""
+NAMED_PARTITIONS = 5
+"""Most partitions without a leader that are named."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +110,10 @@ class UnreadInput:
         self._lock = threading.Lock()
         self._sight = InputSight()
         self._batches = 0
+        self._failed = 0
+        """Questions without a whole answer since the last one, or the last batch."""
+        self._unserved: str | None = None
+        """What has been missing in the last `FAILED_QUESTIONS` or more; None: nothing."""
 
     def start(self) -> None:
         """Start the thread."""
@@ -114,6 +124,7 @@ class UnreadInput:
         with self._lock:
             self._batches += 1
             self._sight = self._sight.after_batch(read)
+            self._failed, self._unserved = 0, None
 
     def on_idle(self) -> None:
         """Take note that the query found nothing to read."""
@@ -123,6 +134,10 @@ class UnreadInput:
     def is_left_unread(self) -> bool:
         """Whether the query leaves input unread that the brokers hand out to others."""
         return self._sight.is_left_unread(time.monotonic(), self._interval)
+
+    def unserved(self) -> str | None:
+        """What the brokers do not serve, for which the query waits; None: nothing is known."""
+        return self._unserved
 
     def are_brokers_serving(self) -> bool:
         """Whether, since the last batch, the brokers have answered others and taken a record."""
@@ -144,17 +159,55 @@ class UnreadInput:
         read = (self._settings.commits_topic, topics.metadata, topics.assignments, topics.replays)
         try:
             listed = clients.list_topics(client, self._settings.client(), ANSWER_SECONDS).topics
-            counts = {
-                name: len(listed[name].partitions)
+            partitions = {
+                name: listed[name].partitions
                 for name in (*read, topics.lag, topics.triggers, topics.dead_letters)
                 if name in listed
             }
+            if (leaderless := _leaderless(partitions)) is not None:
+                raise ClusterUnavailableError(leaderless)
+            counts = {name: len(of_topic) for name, of_topic in partitions.items()}
             ends = ask_ends(client, counts, ANSWER_SECONDS)
         except LevelwindError as error:
             log.debug("pipeline.trace", error=f"the ends of the input: {error}")
+            self._on_failure(batches, str(error))
             return
         now = time.monotonic()
         of_input = {at: end for at, end in ends.items() if at[0] in read}
         with self._lock:
             if batches == self._batches:
                 self._sight = self._sight.after_answer(of_input, now)
+                self._failed, self._unserved = 0, None
+
+    def _on_failure(self, batches: int, reason: str) -> None:
+        """Note a question without a whole answer; log the outage with the second in a row."""
+        with self._lock:
+            if batches != self._batches:
+                return
+            self._failed += 1
+            if self._failed < FAILED_QUESTIONS:
+                return
+            begins = self._unserved is None
+            self._unserved = reason
+        if begins:
+            log.warning("pipeline.unserved", reason=reason)
+
+
+def _leaderless(partitions: Mapping[str, Mapping[int, Any]]) -> str | None:
+    """The partitions without a leader, in words; None: there is none.
+
+    Args:
+        partitions: the partitions of each topic as the client lists them, by number.
+    """
+    names = [
+        f"{topic}/{number}"
+        for topic, of_topic in partitions.items()
+        for number, partition in sorted(of_topic.items())
+        if partition.leader < 0
+    ]
+    if not names:
+        return None
+    more = len(names) - NAMED_PARTITIONS
+    return f"no leader of {', '.join(names[:NAMED_PARTITIONS])}" + (
+        f" and of {more} more" if more > 0 else ""
+    )

@@ -39,6 +39,9 @@ class Unread:
     def are_brokers_serving(self):
         return self.serving
 
+    def unserved(self):
+        return None if self.serving else "no leader of a/3"
+
 
 @pytest.fixture
 def reported():
@@ -72,6 +75,12 @@ def test_a_query_that_waits_beside_input_works_as_one_in_a_batch_does(
     monkeypatch.setattr(session, "is_working", lambda *_: working)
     unread.left = left
     assert probe.is_working() is (working or left)
+
+
+def test_what_no_broker_serves_is_known_to_the_heartbeat(probe, unread):
+    assert probe.unserved() == "no leader of a/3"
+    unread.serving = True
+    assert probe.unserved() is None
 
 
 def test_a_query_has_input_where_the_brokers_serve_others(probe, unread):

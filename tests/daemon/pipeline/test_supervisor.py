@@ -8,6 +8,7 @@ from structlog.testing import capture_logs
 
 from levelwind.daemon.config.settings import PipelineSection, Settings
 from levelwind.daemon.errors import PipelineFailedError
+from levelwind.daemon.pipeline.liveness.signs_of_life import SignCounts
 from levelwind.daemon.pipeline.supervisor import Attempts, PipelineChild, relay
 from levelwind.deploy import guard
 from levelwind_testing.waiting import wait_until
@@ -77,16 +78,25 @@ def test_heartbeats_and_batches_are_signs_of_life_and_no_other_event_is():
     signs = []
     lines = [
         b'{"event": "pipeline.heartbeat", "level": "debug", "progress": true, "fed": false}\n',
-        b'{"event": "pipeline.heartbeat", "level": "debug", "progress": false, "fed": true}\n',
+        (
+            b'{"event": "pipeline.heartbeat", "level": "debug", "progress": false, "fed": true,'
+            b' "unserved": "no leader of a/3"}\n'
+        ),
         b'{"event": "pipeline.batch", "level": "debug", "rows": 1}\n',
         b'{"event": "library.log", "level": "warning", "library": "librdkafka", "text": "x"}\n',
         b'{"event": "pipeline.started", "level": "info"}\n',
     ]
-    relay(lines, lambda _: None, lambda **sign: signs.append(sign))
+    counts = SignCounts()
+
+    def count(event):
+        counts.add_event(event)
+        signs.append((counts.answers, counts.progress, counts.fed, counts.unserved))
+
+    relay(lines, lambda _: None, count)
     assert signs == [
-        {"progress": True, "fed": False},
-        {"progress": False, "fed": True},
-        {"progress": True},
+        (1, 1, False, None),
+        (2, 1, True, "no leader of a/3"),
+        (3, 2, False, None),
     ]
 
 

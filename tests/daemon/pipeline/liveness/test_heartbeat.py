@@ -4,6 +4,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from structlog.testing import capture_logs
@@ -30,6 +31,9 @@ class Probe:
 
     def is_fed(self):
         return True
+
+    def unserved(self):
+        return "no leader of a/3"
 
     def is_working(self):
         if not self.answers:
@@ -115,9 +119,23 @@ def test_each_heartbeat_says_whether_the_query_gets_on():
         assert heartbeat._beat()
         jvm.kill()
     assert events == [
-        {"event": "pipeline.heartbeat", "level": "debug", "progress": True, "fed": False}
+        {
+            "event": "pipeline.heartbeat",
+            "level": "debug",
+            "progress": True,
+            "fed": False,
+            "unserved": None,
+        }
     ]
     assert not ended.is_set()
+
+
+def test_a_heartbeat_of_a_query_that_stands_still_says_what_no_broker_serves():
+    events = []
+    heartbeat = Heartbeat(None, Probe(), events.append, lambda: None)
+    heartbeat._standstill = SimpleNamespace(progressed=lambda *_, **__: False)
+    assert heartbeat._beat()
+    assert events[0]["unserved"] == "no leader of a/3"
 
 
 def test_a_jvm_that_was_killed_is_reported_and_ends_the_process():

@@ -15,10 +15,10 @@ def started(now=0.0):
     return SignsOfLife.of_start(now, answer_timeout=60.0, progress_timeout=300.0)
 
 
-def looked_at(signs, until, *, answered=False, progressed=False, fed=False):
+def looked_at(signs, until, *, answered=False, progressed=False, **sign):
     """The signs after a look in every second up to a time."""
     while (now := signs.watched_at) < until:
-        signs = signs.look(now + 1.0, answered=answered, progressed=progressed, fed=fed)
+        signs = signs.look(now + 1.0, answered=answered, progressed=progressed, **sign)
     return signs
 
 
@@ -53,6 +53,22 @@ def test_a_query_that_stands_still_beside_input_is_said_soon_and_dead_after_the_
     assert "no progress for 10 s although the brokers have input" in quiet.quiet
     assert looked_at(quiet, 79, answered=True, fed=True).silence is None
     assert "although" in looked_at(quiet, 80, answered=True, fed=True).silence
+
+
+def test_a_partition_that_no_broker_serves_is_named_as_what_the_query_waits_for():
+    signs = looked_at(started(), 20, answered=True, progressed=True)
+    signs = looked_at(signs, 320, answered=True, unserved="no leader of a/3")
+    reason = "the query has made no progress for 300 s: no leader of a/3"
+    assert signs.quiet == signs.silence == reason
+    assert "leader" not in looked_at(signs, 321, answered=True).silence
+    assert "leader" not in looked_at(signs, 400, unserved="no leader of a/3").silence
+    counted = CountedSigns(started())
+    counted.counts.add(progress=False, unserved="no leader of a/3")
+    counted.look(0.0)
+    assert counted.signs.unserved == "no leader of a/3"
+    counted.counts.add(progress=True)
+    counted.look(1.0)
+    assert counted.signs.unserved is None
 
 
 def test_brokers_that_fail_in_between_are_waited_for():

@@ -1,3 +1,4 @@
+import re
 import threading
 from types import SimpleNamespace
 
@@ -14,6 +15,10 @@ from levelwind.daemon.pipeline.liveness.unread_input import (
     InputSight,
     UnreadInput,
 )
+from levelwind.deploy.cluster import Cluster
+from levelwind_testing.kafka.patient_brokers import PATIENT
+from levelwind_testing.pipeline.installation import Installation
+from levelwind_testing.waiting import wait_until
 
 INPUT = ("__consumer_offsets", 3)
 INTERVAL = 0.5
@@ -80,8 +85,9 @@ class Asked:
         self.now, self.ends, self.takes = 0.0, {INPUT: 6}, True
         self.questions = 0
         self._waiting, self._go = threading.Semaphore(0), threading.Semaphore(0)
-        listed = SimpleNamespace(topics={})
-        client = SimpleNamespace(poll=lambda _: None, list_topics=lambda **_: listed)
+        self.leaders = [1, 2]
+        """The leaders of the partitions of the topic of commits; -1: there is none."""
+        client = SimpleNamespace(poll=lambda _: None, list_topics=lambda **_: self.listed())
         monkeypatch.setattr(unread_input.clients, "admin", lambda _: client)
         monkeypatch.setattr(unread_input, "ask_ends", self.answer)
         clock = SimpleNamespace(monotonic=lambda: self.now, sleep=self.await_turn)
@@ -90,6 +96,14 @@ class Asked:
         self.input = UnreadInput(settings, lambda: self.takes)
         self.input.start()
         self._waiting.acquire()
+
+    def listed(self):
+        partitions = {
+            number: SimpleNamespace(leader=leader) for number, leader in enumerate(self.leaders)
+        }
+        return SimpleNamespace(
+            topics={"__consumer_offsets": SimpleNamespace(partitions=partitions)}
+        )
 
     def answer(self, *_):
         self.questions += 1
@@ -105,6 +119,44 @@ class Asked:
         self.now += ASK_SECONDS
         self._go.release()
         self._waiting.acquire()
+
+
+def test_a_partition_without_a_leader_is_named_once_in_each_outage(asked, monkeypatch, log):
+    monkeypatch.setattr(unread_input, "log", log)
+    asked.input.on_batch({INPUT: 5})
+    asked.turn()
+    asked.leaders = [1, -1]
+    asked.turn()
+    assert asked.input.unserved() is None, "another leader may be elected"
+    for _ in range(5):
+        asked.turn()
+    reason = "no leader of __consumer_offsets/1"
+    assert asked.input.unserved() == reason
+    assert not asked.input.are_brokers_serving()
+    asked.leaders = [1, 2]
+    asked.turn()
+    assert asked.input.unserved() is None
+    asked.ends = None
+    for _ in range(5):
+        asked.turn()
+    assert asked.input.unserved() == "no end offset of x/3: its leader does not answer"
+    asked.input.on_batch({INPUT: 6})
+    assert asked.input.unserved() is None
+    warned = [event for event in log.events if event["level"] == "warning"]
+    assert warned == [
+        {"event": "pipeline.unserved", "level": "warning", "reason": text}
+        for text in (reason, "no end offset of x/3: its leader does not answer")
+    ]
+
+
+def test_of_many_partitions_without_a_leader_some_are_named(asked):
+    asked.leaders = 40 * [-1]
+    for _ in range(4):
+        asked.turn()
+    assert asked.input.unserved() == (
+        "no leader of __consumer_offsets/0, __consumer_offsets/1, __consumer_offsets/2,"
+        " __consumer_offsets/3, __consumer_offsets/4 and of 35 more"
+    )
 
 
 @pytest.fixture
@@ -140,3 +192,23 @@ def test_a_query_that_reads_no_more_is_fed_by_brokers_that_serve_others(asked):
     asked.input.on_idle()
     asked.turn()
     assert not asked.input.is_left_unread()
+
+
+@pytest.mark.integration
+@pytest.mark.timeout(300)
+def test_partitions_whose_broker_is_gone_are_named():
+    with Cluster.start(3, settings=PATIENT) as brokers:
+        lw = Installation(bootstrap=brokers.bootstrap, prefix="gone.", replication=1)
+        led = {
+            f"{topic}/{number}": partition.leader
+            for topic, listed in lw.admin.list_topics(timeout=20).topics.items()
+            for number, partition in listed.partitions.items()
+        }
+        gone = led[f"{lw.topics.metadata}/0"]
+        input_ = UnreadInput(Settings(bootstrap=brokers.bootstrap, prefix=lw.prefix), lambda: True)
+        brokers.stop_broker(gone)
+        input_.start()
+        reason = wait_until("outage", input_.unserved)
+        named = re.findall(r"gone\.[\w-]+/\d+", reason)
+        assert named, reason
+        assert {led[name] for name in named} == {gone}
