@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec.structs import replace
 
-from levelwind.streaming.rules.event_time import UNKNOWN
+from levelwind.streaming.rules.event_time import UNKNOWN, agreed_time
 from levelwind.streaming.topic.commit_columns import UncountedCommits
 from levelwind.streaming.topic.commit_table import CommitTable
 from levelwind.streaming.topic.sampling import counted
@@ -83,19 +83,16 @@ def returned(state: TopicState) -> TopicState:
     return replace(state, at=UNKNOWN, exact_cut=True)
 
 
-def without_ended_commits(state: TopicState, newest: int) -> TopicState:
+def without_ended_commits(state: TopicState) -> TopicState:
     """The state of a topic that is gone without its own commits, if they have ended.
 
     They end with their tombstones. Some may never come: compaction removes them while no pipeline
     reads. So the topic is taken for deleted once it has been gone for `READER_TTL_MS`, for which
-    brokers keep the offsets of an empty group. Commits that came later stay: there a group commits
-    to a topic that exists, and that the observer does not see.
-
-    Args:
-        state: the state.
-        newest: the time of the newest commit or plan of the topic that was read.
+    brokers keep the offsets of an empty group, by the newest records of two groups. Commits that
+    came later stay: there a group commits to a topic that exists, and that the observer does not
+    see.
     """
-    if newest - state.at < READER_TTL_MS:
+    if agreed_time(_newest_by_group(state)) - state.at < READER_TTL_MS:
         if counted(state).commits.code.size:
             return state
         return replace(
@@ -112,6 +109,15 @@ def without_ended_commits(state: TopicState, newest: int) -> TopicState:
             _of_other_topics(state, uncounted) | (uncounted.at > state.at)
         ),
     )
+
+
+def _newest_by_group(state: TopicState) -> list[int]:
+    """The time of the newest commit or plan of each group that a state names."""
+    groups = state.commits.groups
+    newest = np.array([state.planned_readers.get(group, UNKNOWN) for group in groups], np.int64)
+    for commits in (state.commits, state.uncounted_commits):
+        np.maximum.at(newest, commits.group, commits.at)
+    return newest.tolist()
 
 
 def _without_own_commits(state: TopicState, since: int) -> TopicState:

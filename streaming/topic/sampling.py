@@ -104,7 +104,7 @@ def counted(state: TopicState, rows: Mask | None = None) -> TopicState:
 
 
 def without_expired_readers(state: TopicState, at: int) -> TopicState:
-    """The state without groups whose last plan is older than `READER_TTL_MS`."""
+    """The state without groups whose last plan is older than `READER_TTL_MS` at a time."""
     readers = {
         group: planned_at
         for group, planned_at in state.planned_readers.items()

@@ -33,7 +33,7 @@ from msgspec.structs import replace
 from levelwind.assignors.protocol.records import OffsetsRecord, TopicRecord
 from levelwind.streaming.messages.buckets import DEFAULT_BUCKETS
 from levelwind.streaming.messages.rows import Raw, Row
-from levelwind.streaming.rules.event_time import UNKNOWN
+from levelwind.streaming.rules.event_time import UNKNOWN, agreed_time
 from levelwind.streaming.topic import recreation, sampling
 from levelwind.streaming.topic.batch import ReadRecord
 from levelwind.streaming.topic.commit_table import used
@@ -178,8 +178,7 @@ class TopicUpdate:
             self._count(np.ones(self._state.uncounted_commits.code.size, np.bool_))
         self._publish_lag()
         if self._state.gone:
-            newest = max(self._news_at.values(), default=UNKNOWN)
-            self._state = recreation.without_ended_commits(self._state, newest)
+            self._state = recreation.without_ended_commits(self._state)
         state = self._state.compact()
         requests = TopicRequests(samples=tuple(self._samples), published=self._published)
         return (None if state.blank else state), self._rows, requests
@@ -203,21 +202,29 @@ class TopicUpdate:
             due.append(self._plans.pop())
         if not due:
             return
-        readers = {**self._state.planned_readers, **{plan.group: plan.at for plan in due}}
+        readers = dict(self._state.planned_readers)
+        for plan in due:
+            readers[plan.group] = max(plan.at, readers.get(plan.group, UNKNOWN))
         self._state = replace(self._state, planned_readers=readers)
         numbers = {group: number for number, group in enumerate(self._state.commits.groups)}
         for plan in due:
             self._news_at.setdefault(numbers[plan.group], plan.at)
             self._announce_racks([numbers[plan.group]], plan.at)
         # No sample comes of a topic that does not exist, or that the observer does not see. There
-        # each new reader takes the old ones away: the tombstone of a group names no topic.
-        if due[-1].at - self._state.at >= READER_TTL_MS:
-            self._expire_readers(due[-1].at)
+        # new readers take the old ones away: the tombstone of a group names no topic.
+        now = agreed_time(readers.values())
+        if now - self._state.at >= READER_TTL_MS:
+            self._expire_readers(now, now)
 
-    def _expire_readers(self, at: int) -> None:
-        """Forget the groups that read the topic by plan alone, and whose last plan is too old."""
+    def _expire_readers(self, now: int, at: int) -> None:
+        """Forget the groups that read the topic by plan alone, and whose last plan is too old.
+
+        Args:
+            now: the time by which it is, on which two records agree.
+            at: the time at which they leave.
+        """
         before = self.readers
-        self._state = sampling.without_expired_readers(self._state, at)
+        self._state = sampling.without_expired_readers(self._state, now)
         self._announce_changes(before, self._at_all_groups(at))
 
     def _count(self, rows: Mask, at: int | None = None) -> None:
@@ -262,9 +269,10 @@ class TopicUpdate:
         rows = sampling.before_sample(self._state.uncounted_commits, record)
         self._count(rows, None if record.offsets_topic_ends is None else record.at)
         self._observed = True
-        previous_at = self._state.at if self._state.exact_cut else UNKNOWN
+        sampled_before = self._state.at
+        previous_at = sampled_before if self._state.exact_cut else UNKNOWN
         self._state = sampling.sampled(self._state, record, position, self._rule)
-        self._expire_readers(record.at)
+        self._expire_readers(min(sampled_before, record.at), record.at)
         sampled, commits = self._state.commits.sampled, self._state.commits.with_sample()
         self._state = replace(self._state, commits=commits)
         self._publish_samples(sampled, previous_at)

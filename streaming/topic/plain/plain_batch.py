@@ -120,5 +120,6 @@ def _samples(
             return None
         at, last = record.at, (log, raw.offset)
         samples.append(AppliedSample(record=record, position=last, cut=cut))
+    # A reader that has expired by the last sample alone stays until the next: `_apply_sample`.
     since = min(state.planned_readers.values(), default=at)
     return tuple(samples) if at - since < READER_TTL_MS else None
