@@ -1,9 +1,10 @@
 """Deletion of a topic, and its creation again under its name: the commits that outlive it.
 
 The observer says of a topic that is deleted, and of one that it does not see any more, the same. So
-the commits stay until their tombstones, which the coordinator writes when a topic is deleted. Where
-the same topic comes back, nothing is lost: a group that has stopped, or reads a partition without
-new records, commits nothing that could bring its commit back.
+the commits stay until their tombstones, which the coordinator writes when a topic is deleted, and
+the plans for as long as they count. Where the same topic comes back, nothing is lost: a group that
+has stopped, or reads a partition without new records, commits nothing that could bring its commit
+back, and one whose members stay writes no other record of them.
 
 Polled commits stay where another topic has the name, too. Who asks for commits now and then sees
 nothing new where a group has committed to the new topic the offset that it had committed to the
@@ -46,12 +47,15 @@ def recreated(state: TopicState, topic_id: str, at: int, *, polled: bool) -> Top
     """
     if state.id and not polled:
         state = _without_own_commits(state, state.at + 1 if state.at != UNKNOWN else at)
+    planned = state.planned_readers
+    if state.gone:  # a member that reads the new topic joins again
+        planned = {group: since for group, since in planned.items() if since > state.at}
     return replace(
         TopicState.empty(),
         id=topic_id,
         commits=state.commits,
         uncounted_commits=state.uncounted_commits,
-        planned_readers=state.planned_readers,
+        planned_readers=planned,
         last_tombstones=state.last_tombstones,
     )
 
@@ -59,12 +63,11 @@ def recreated(state: TopicState, topic_id: str, at: int, *, polled: bool) -> Top
 def deleted(state: TopicState, at: int) -> TopicState:
     """The state after the observer ceased to see a topic at a time; see `TopicState.gone`.
 
-    Its commits stay, and its id, by which it is known if it comes back. What was sampled, and the
-    plans that were made before, are forgotten.
+    Its commits and plans stay, and its id, by which it is known if it comes back. What was sampled
+    is forgotten.
     """
-    planned = {group: since for group, since in state.planned_readers.items() if since > at}
     if not state.id:
-        return replace(state, planned_readers=planned)
+        return state
     return replace(
         TopicState.empty(),
         id=state.id,
@@ -73,7 +76,7 @@ def deleted(state: TopicState, at: int) -> TopicState:
         exact_cut=state.exact_cut and state.at != UNKNOWN,
         commits=state.commits,
         uncounted_commits=state.uncounted_commits,
-        planned_readers=planned,
+        planned_readers=state.planned_readers,
         last_tombstones=state.last_tombstones,
     )
 

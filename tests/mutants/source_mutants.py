@@ -213,11 +213,11 @@ PIPELINE = (
         name="recreated-topic-forgets-tombstones",
         file="streaming/topic/recreation.py",
         old="""\
-        planned_readers=state.planned_readers,
+        planned_readers=planned,
         last_tombstones=state.last_tombstones,
 """,
         new="""\
-        planned_readers=state.planned_readers,
+        planned_readers=planned,
 """,
         harm="A replay brings a deleted commit back once the layout of its topic was read.",
         caught_by=(

@@ -36,6 +36,15 @@ from levelwind_testing.pipeline.scripted_log import (
     triggers,
 )
 
+DAY = 24 * 60 * 60
+PLANNED = PlannedTopic(id=name_of(ID), partitions=1)
+
+
+def shown(out: Iterable[SinkRow]) -> set[str]:
+    """The groups with a lag record after what was published."""
+    return {group for kind, group, *_ in compacted(out) if kind == "lag"}
+
+
 # -- lag
 
 
@@ -323,6 +332,8 @@ def of_steps(
                 story.commits(second, group, "t", {partition: second}, topic_id)
             case "forget":
                 story.forget(group, "t", partition, second * SECOND)
+            case "plan":
+                story.plan(second, group, 0, {"t": PLANNED})
             case "sample" if not gone:
                 story.sample(second, "t", [100, 200], commits=cut)
             case "gone":
@@ -337,7 +348,7 @@ def of_steps(
 
 STEPS = st.lists(
     st.tuples(
-        st.sampled_from(["commit"] * 5 + ["sample"] * 2 + ["forget", "gone", "back"]),
+        st.sampled_from(["commit"] * 5 + ["sample"] * 2 + ["forget", "plan", "gone", "back"]),
         st.sampled_from(["g", "h"]),
         st.integers(0, 1),
     ),
@@ -360,7 +371,7 @@ def test_a_topic_that_comes_back_has_the_lag_of_one_that_was_always_seen(
     cuts: list[int],
     rule: LagRule,
 ) -> None:
-    """A group that has stopped would never bring its commits back."""
+    """A group that has stopped would never bring its commits back, nor one that stays its plan."""
     names = ("id", "committed", "committed_at", "lag")
     seen, interrupted = (
         {
@@ -376,6 +387,39 @@ def test_a_topic_that_comes_back_has_the_lag_of_one_that_was_always_seen(
         for sighted in (True, False)
     )
     assert interrupted == seen
+
+
+@pytest.mark.parametrize("before", ["a topic", "nothing"])
+@pytest.mark.parametrize("batches", [[], range(9)])
+def test_another_topic_of_the_name_has_no_readers_that_planned_to_read_the_former_one(
+    before: str, batches: Iterable[int]
+) -> None:
+    story = Story()
+    if before == "a topic":
+        story.layout(1, "t", [["a"]])
+    story.plan(2, "former", 0, {"t": PLANNED})
+    if before == "a topic":
+        story.gone(3, "t")
+    story.plan(4, "new", 0, {"t": PLANNED})
+    story.layout(5, "t", [["a"]], topic_id=OTHER)
+    story.sample(6, "t", [70], topic_id=OTHER)
+    expected = {"new"} if before == "a topic" else {"new", "former"}
+    assert shown(run(story, batches=batches)) == expected
+
+
+@pytest.mark.parametrize("batches", [[], range(9)])
+def test_a_reader_by_plan_expires_also_while_its_topic_is_out_of_sight(
+    batches: Iterable[int],
+) -> None:
+    story = Story()
+    story.layout(1, "t", [["a"]])
+    story.plan(2, "old", 0, {"t": PLANNED})
+    story.gone(3, "t")
+    for day in (8, 9):
+        story.plan(day * DAY, f"g{day}", 0, {"t": PLANNED})
+    story.layout(9 * DAY + 1, "t", [["a"]])
+    story.sample(9 * DAY + 2, "t", [70])
+    assert shown(run(story, batches=batches)) == {"g8", "g9"}
 
 
 @pytest.mark.parametrize("rule", [LagRule(), LagRule(commits_topic=TOPICS.commits)])
@@ -483,10 +527,6 @@ def test_a_polled_commit_counts_for_a_topic_made_anew_until_its_tombstone(seen: 
         assert compacted(out + run(gone, pipeline)) == {}
 
 
-DAY = 24 * 60 * 60
-PLANNED = PlannedTopic(id=name_of(ID), partitions=1)
-
-
 @pytest.mark.parametrize("known", ["nothing", "layout", "sample"])
 @pytest.mark.parametrize("batches", [[], range(0, 100, 7), range(100)])
 def test_readers_by_plan_are_forgotten_also_where_no_sample_comes(
@@ -533,11 +573,6 @@ def test_no_reader_by_plan_is_older_than_its_time_to_live_before_the_newest_but_
     second = [0, 0, *sorted(set(newest.values()))][-2]
     assert second - min(known.values()) < READER_TTL_MS
     assert known.keys() >= {g for g, since in newest.items() if second - since < READER_TTL_MS}
-
-
-def shown(out: Iterable[SinkRow]) -> set[str]:
-    """The groups with a lag record after what was published."""
-    return {group for kind, group, *_ in compacted(out) if kind == "lag"}
 
 
 @settings(max_examples=examples(100), deadline=None)
