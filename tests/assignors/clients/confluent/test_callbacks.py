@@ -205,11 +205,9 @@ def test_a_logger_that_raises_ends_no_thread_of_the_hand_over(make_brokerless, f
 
 @pytest.mark.parametrize("name", [*ARGUMENTS, *SETTINGS, "oauth_cb"])
 def test_what_cannot_be_called_is_refused_at_once(make_brokerless, name):
+    settings, options = ({}, {name: 5}) if name in ARGUMENTS else ({name: 5}, {})
     with pytest.raises(SettingError, match=f"^{name}: expected a function, got 5$"):
-        if name in ARGUMENTS:
-            make_brokerless({}, **{name: 5})
-        else:
-            make_brokerless({name: 5})
+        make_brokerless(settings, **options)
 
 
 def test_a_logger_that_cannot_log_is_refused_at_once(make_brokerless):
