@@ -125,7 +125,12 @@ class ManagedGroup(Struct, frozen=True, kw_only=True):
 
     @property
     def forgettable(self) -> bool:
-        """Whether nothing is left of the group, so that its state can be dropped.
+        """Whether nothing is left of the group, so that its state can be dropped."""
+        return self.gone and self.operator is None
+
+    @property
+    def gone(self) -> bool:
+        """Whether nothing is left of the group but an operator's request, which is refused then.
 
         A change that no plan has followed is nothing without members: the first one that joins is
         another.
@@ -140,8 +145,8 @@ class ManagedGroup(Struct, frozen=True, kw_only=True):
 
     @property
     def unseen(self) -> bool:
-        """Whether neither the pipeline nor the proxy nor an operator names the group."""
-        return not (self.lags or self.proxied or self.triggers or self.operator)
+        """Whether neither the pipeline's lag and triggers nor the proxy name the group."""
+        return not (self.lags or self.proxied or self.triggers)
 
     @property
     def idle(self) -> bool:

@@ -9,7 +9,10 @@ from msgspec.structs import replace
 from levelwind.daemon.control.boundary.control_effects import Audit, Effect, Publish, Rollback
 from levelwind.daemon.control.boundary.topics_of_records import written
 from levelwind.daemon.control.decision.decide import decide
+from levelwind.daemon.control.decision.ordered_plan import refuse_order
 from levelwind.daemon.control.group_records import read_lag
+from levelwind.daemon.control.settings import Cause
+from levelwind.daemon.control.snapshot import GroupSnapshot
 from levelwind.daemon.control.state.deadlines import (
     AT_ONCE,
     NEVER,
@@ -75,7 +78,16 @@ def decide_about(
         others = {other: wait for other, wait in state.postponed.items() if other != name}
         state = replace(state, postponed=others)
     rollback = Rollback(group=group, events=before.events, pause=pause)
-    return _effects(state, before.then(decision), context, rollback)
+    decision = before.then(decision)
+    if decision.group.gone:
+        decision = decision.then(_refused_request(decision.group, context))
+    return _effects(state, decision, context, rollback)
+
+
+def _refused_request(group: ManagedGroup, context: ControlContext) -> Decision:
+    """Take back a request for a group of which nothing else is known: nobody would follow it."""
+    reason = "no such group: it has no members, no lag and no plan"
+    return refuse_order(group, Cause.OPERATOR, reason, GroupSnapshot(group, context))
 
 
 def undecided(

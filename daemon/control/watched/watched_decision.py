@@ -91,9 +91,10 @@ def decide_watched(
 def _decide_unseen(group: ManagedGroup, context: ControlContext) -> Decision:
     """End the plan of a group that nothing has named for long, and forget what was due."""
     since = context.now if group.unseen_since is None else group.unseen_since
-    if group.plan is None or context.now - since < GONE_SECONDS:
+    if context.now - since < GONE_SECONDS:
         return Decision(group=replace(group, unseen_since=since))
-    ended = end_plan(replace(group, policy=PolicyState(), proposal=None))
+    forgotten = replace(group, policy=PolicyState(), proposal=None, speeds=None)
+    ended = Decision(group=forgotten) if group.plan is None else end_plan(forgotten)
     return replace(ended, records=(*ended.records, *ended_proposal(group)))
 
 

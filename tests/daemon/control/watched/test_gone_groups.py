@@ -1,8 +1,10 @@
 """Transcripts of watched groups that are gone, as console consumers are by the dozen."""
 
 import pytest
+from msgspec import structs
 
-from levelwind.assignors.protocol.records import OperatorRecord, Tombstone
+from levelwind.assignors.protocol.records import OperatorRecord, SpeedRecord, Tombstone
+from levelwind.assignors.protocol.records.pipeline import MemberSpeed
 from levelwind.daemon.config.group_patterns import GroupModes
 from levelwind.daemon.config.groups import GroupSection
 from levelwind.daemon.control.schedule import ticking
@@ -12,6 +14,17 @@ from levelwind_testing.control.play import Play
 from levelwind_testing.records import lag, member, topic
 
 OF_LAG = Tombstone(("lag", "g", "t"))
+REQUEST = OperatorRecord(group="g", at=1, by="me", action="rebalance", reason="")
+SPEEDS = SpeedRecord(group="g", at=1, members={"m0": MemberSpeed(speed=1.0, sure=1.0)})
+
+
+def looks_at(play, monkeypatch):
+    """Names of the groups that the ticks of some seconds look at."""
+    looks, look = [], ticking._look
+    with monkeypatch.context() as patch:
+        patch.setattr(ticking, "_look", lambda g, c: looks.append(g.name) or look(g, c))
+        play.wait(10)
+    return set(looks)
 
 
 def sampled(play, group="g", members=("m0", "m1"), behind=0):
@@ -89,8 +102,7 @@ def test_the_hour_counts_from_the_start_of_the_daemon():
 
 def test_a_proposal_ends_with_the_plan():
     play = watched(approval=True)
-    request = OperatorRecord(group="g", at=1, by="me", action="rebalance", reason="")
-    play.receive("control", request)
+    play.receive("control", REQUEST)
     play.wait(5)
     assert len(play.logged("plan.proposed")) == 1
     play.receive("lag", OF_LAG)
@@ -107,10 +119,54 @@ def test_a_group_that_is_gone_costs_no_look(monkeypatch):
         play.receive("lag", Tombstone(("lag", f"console-{number}", "t")))
     play.wait(5)
     assert len(play.state.groups) == 21
-    looks, look = [], ticking._look
-    monkeypatch.setattr(ticking, "_look", lambda g, c: looks.append(g.name) or look(g, c))
+    assert looks_at(play, monkeypatch) == {"g"}
+
+
+@pytest.mark.parametrize("left", [("control", REQUEST), ("lag", SPEEDS)])
+def test_neither_a_request_nor_speeds_keep_a_group_that_is_gone(monkeypatch, left):
+    play = watched()
+    play.receive("lag", OF_LAG)
     play.wait(10)
-    assert set(looks) == {"g"}
+    play.receive(*left)
+    play.wait(1)
+    assert looks_at(play, monkeypatch) == set()
+    assert "g" in play.state.groups
+    play.wait(GONE_SECONDS + 10, step=5)
+    assert list(play.state.groups) == []
+    assert not any(record.key[0] in {"g", "p"} for record in play.kept())
+    refused = play.logged("request.refused")
+    assert len(refused) == (left[1] is REQUEST)
+    assert (("control", Tombstone(REQUEST.key)) in play.published) == (left[1] is REQUEST)
+
+
+def test_speeds_that_are_left_of_a_group_cost_no_look(monkeypatch):
+    play = watched()
+    play.receive("lag", structs.replace(SPEEDS, group="other"))
+    assert looks_at(play, monkeypatch) == {"g"}
+
+
+@pytest.mark.parametrize("mode", ["managed", "advisory"])
+def test_a_request_for_a_group_that_does_not_exist_is_refused(mode):
+    play = Play(modes=GroupModes({"*": GroupSection(mode=mode)}))
+    play.start(topic())
+    play.receive("control", REQUEST)
+    play.wait(1)
+    [line] = play.logged("request.refused")
+    assert line["reason"] == "no such group: it has no members, no lag and no plan"
+    assert ("control", Tombstone(REQUEST.key)) in play.published
+    assert list(play.state.groups) == []
+
+
+def test_a_request_for_a_managed_group_whose_members_are_away_waits_for_them():
+    play = Play()
+    play.start(topic())
+    play.join(member("m0"))
+    play.wait(5)
+    play.leave("m0", "i1")
+    play.receive("control", REQUEST)
+    play.wait(60)
+    assert play.logged("request.refused") == []
+    assert play.state.groups["g"].operator == REQUEST
 
 
 def test_a_group_that_is_gone_before_its_first_plan_is_forgotten_at_once():
