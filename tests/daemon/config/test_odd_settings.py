@@ -8,6 +8,7 @@ from functools import partial
 import numpy as np
 import pytest
 
+from levelwind.assignors.handover.timers import MAX_TIMER_SECONDS
 from levelwind.assignors.registry import STRATEGIES
 from levelwind.daemon.config import settings_reload
 from levelwind.daemon.config.reference import settings_of
@@ -18,7 +19,6 @@ from levelwind.daemon.control.gain.scaling import members_needed
 from levelwind.daemon.control.plan_record import planned_cooldown
 from levelwind.daemon.control.policy import PolicyState
 from levelwind.daemon.control.settings import Cause
-from levelwind.daemon.durations import MAX_SECONDS
 from levelwind.daemon.errors import ConfigurationError
 from levelwind.daemon.kafka.topic_specs import expected_topics
 from levelwind.daemon.pipeline.order import PipelineOrder
@@ -132,8 +132,8 @@ def takes(path, value):
 
 def test_a_century_is_as_good_as_never_and_nought_still_switches_off():
     for path in (("control", "cooldown", "duration"), ("control", "lag_max_age")):
-        assert takes(path, MAX_SECONDS)
-    derive(load(None, {"control": {"cooldown": {"duration": MAX_SECONDS}}}))
+        assert takes(path, MAX_TIMER_SECONDS)
+    derive(load(None, {"control": {"cooldown": {"duration": MAX_TIMER_SECONDS}}}))
     for path in (("pipeline", "trigger_interval"), ("pipeline", "calm_interval")):
         assert takes(path, 0)
 
