@@ -44,10 +44,9 @@ class Change(NamedTuple):
     last: float
     """Time of its latest part: the change has settled a while after it."""
 
-
-def _settled(change: Change, now: float, settings: ControlSettings) -> bool:
-    """Whether a change has stood still for long enough, or goes on for too long to wait for it."""
-    return now - change.last >= settings.settle or now - change.first >= settings.settle_max
+    def settled_at(self, settings: ControlSettings) -> float:
+        """Return when it has stood still for long enough, or goes on too long to wait for it."""
+        return min(self.last + settings.settle, self.first + settings.settle_max)
 
 
 class Objection(StrEnum):
@@ -197,6 +196,16 @@ class PolicyState(Struct, frozen=True, kw_only=True):
         """Let all changes settle from now on: only now is there a member to plan for."""
         return replace(self, changes={cause: Change(now, now) for cause in self.changes})
 
+    def failed(self, cause: Cause, now: float, settings: ControlSettings) -> PolicyState:
+        """Defer all causes by a cooldown, because computing a plan raised an error.
+
+        The cause that failed comes last then: another one may fare better.
+        """
+        later = now + retry_pause(settings)
+        in_order = sorted(self.changes, key=lambda changed: changed is cause)
+        changes = {changed: Change(later, later) for changed in in_order}
+        return replace(self, changes=changes).suppress(cause, Suppression(Objection.FAILED, later))
+
     def due(self, situation: Situation, now: float, settings: ControlSettings) -> Cause | None:
         """Return the most pressing cause of a plan now, None if there is none.
 
@@ -210,7 +219,7 @@ class PolicyState(Struct, frozen=True, kw_only=True):
         if situation.frozen or situation.awaited:
             return None
         for cause, change in self.changes.items():
-            if _settled(change, now, settings):
+            if now >= change.settled_at(settings):
                 return cause
         if self.changes or not situation.settled:
             return None
@@ -225,7 +234,7 @@ class PolicyState(Struct, frozen=True, kw_only=True):
     def _gathering(self, now: float, settings: ControlSettings) -> bool:
         """Whether members come and go now. A change that was put off keeps nothing waiting."""
         change = self.changes.get(Cause.MEMBERSHIP)
-        return change is not None and change.first <= now and not _settled(change, now, settings)
+        return change is not None and change.first <= now < change.settled_at(settings)
 
     def due_at(self, situation: Situation, settings: ControlSettings) -> float:
         """Return the time from which `due` names a cause; infinite if it names none by itself.
@@ -239,10 +248,7 @@ class PolicyState(Struct, frozen=True, kw_only=True):
         if situation.frozen or situation.awaited:
             return float("inf")
         if self.changes:
-            return min(
-                min(change.last + settings.settle, change.first + settings.settle_max)
-                for change in self.changes.values()
-            )
+            return min(change.settled_at(settings) for change in self.changes.values())
         if not situation.settled or situation.paused:
             return float("inf")
         waits = (
@@ -298,16 +304,6 @@ class PolicyState(Struct, frozen=True, kw_only=True):
             if other is not cause
         }
         return replace(self, suppressed=others)
-
-    def failed(self, cause: Cause, now: float, settings: ControlSettings) -> PolicyState:
-        """Defer all causes by a cooldown, because computing a plan raised an error.
-
-        The cause that failed comes last then: another one may fare better.
-        """
-        later = now + retry_pause(settings)
-        in_order = sorted(self.changes, key=lambda changed: changed is cause)
-        changes = {changed: Change(later, later) for changed in in_order}
-        return replace(self, changes=changes).suppress(cause, Suppression(Objection.FAILED, later))
 
     def planned(
         self, cause: Cause, proposal: Proposal, now: float, settings: ControlSettings
