@@ -10,7 +10,7 @@ from uuid import uuid4
 
 from confluent_kafka import IsolationLevel, libversion
 
-from levelwind.assignors.clients.flat_settings import DEFAULT_TOPIC_CONFIG, flat_settings
+from levelwind.assignors.clients.flat_settings import DEFAULT_TOPIC_CONFIG
 from levelwind.assignors.clients.idle_connections import with_idle_connections
 from levelwind.assignors.handover.member_state import MemberMachine, MemberProfile
 from levelwind.assignors.protocol import transactional_ids
@@ -133,14 +133,13 @@ def member_profile(
     fencing: Fencing,
     prefix: str,
 ) -> MemberProfile:
-    """What the member announces in each of its lives.
+    """What the member announces in each of its lives, by the user's settings, which are flat.
 
     An empty instance or rack counts as none, as an unset variable of the environment may give it.
 
     Raises:
         SettingError: An argument makes no sense.
     """
-    config = flat_settings(config)
     if isinstance(topics, str) or not topics or not all(map(_is_name, topics)):
         raise SettingError(f"topics: expected a list of names, got {topics!r}")
     patterns = sorted({topic for topic in topics if topic.startswith("^")})
@@ -235,14 +234,13 @@ def client_settings(
     Raises:
         SettingError: A setting belongs to the hand-over, or its value makes no sense.
     """
-    config = flat_settings(config)
-    if DEFAULT_TOPIC_CONFIG in config:
-        kind = type(config[DEFAULT_TOPIC_CONFIG]).__name__
+    given = with_idle_connections(config)
+    if DEFAULT_TOPIC_CONFIG in given:
+        kind = type(given[DEFAULT_TOPIC_CONFIG]).__name__
         raise SettingError(f"{DEFAULT_TOPIC_CONFIG}: expected a table of settings, got {kind}")
-    for name in config:
+    for name in given:
         if name in RESERVED_SETTINGS:
             raise SettingError(f"{name} cannot be set here: {RESERVED_SETTINGS[name]}")
-    given = with_idle_connections(config)
     connection = {
         name: value for name, value in given.items() if name.startswith(CONNECTION_PREFIXES)
     }

@@ -15,6 +15,7 @@ from levelwind.assignors.clients.confluent.settings import (
     first_life,
     member_profile,
 )
+from levelwind.assignors.clients.flat_settings import flat_settings
 from levelwind.assignors.handover.timers import Timers
 from levelwind.assignors.protocol.records import decode, encode
 from levelwind.clients.confluent import ManagedConsumer, SettingError
@@ -23,7 +24,13 @@ from levelwind.clients.confluent import ManagedConsumer, SettingError
 def profile_of(config, **options):
     given = {"rack": None, "instance": "i", "fencing": "none", **options}
     return member_profile(
-        config, group="g", topics=["t"], priority=0, capacity=1.0, prefix="lw.", **given
+        flat_settings(config),
+        group="g",
+        topics=["t"],
+        priority=0,
+        capacity=1.0,
+        prefix="lw.",
+        **given,
     )
 
 
