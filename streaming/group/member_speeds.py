@@ -195,12 +195,12 @@ def record_of(
     return SpeedRecord(group=group, at=at, members=members)
 
 
-def published_speed(speed: float) -> float:
-    """A speed above 0 as its record has it: with two decimals, and below 1 with three digits.
+def published_speed(speed: float, decimals: int = 2) -> float:
+    """A speed above 0 as its record has it: with some decimals, and with three digits at least.
 
-    It is never rounded to 0, for which readers reject the whole record.
+    It is never rounded to 0, for which readers reject the whole record of speeds.
     """
-    return round(speed, max(2, 2 - math.floor(math.log10(speed))))
+    return round(speed, max(decimals, 2 - math.floor(math.log10(speed))))
 
 
 def speeds_of(state: GroupState, owners: Sequence[Owner]) -> Floats:

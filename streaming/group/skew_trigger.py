@@ -12,7 +12,7 @@ import numpy as np
 
 from levelwind.assignors.problem.drain import skew_of
 from levelwind.assignors.protocol.records import MemberLoad, SkewEvidence
-from levelwind.streaming.group.member_speeds import is_behind, speeds_of
+from levelwind.streaming.group.member_speeds import is_behind, published_speed, speeds_of
 from levelwind.streaming.group.ownership import claim_of
 from levelwind.streaming.messages.lag_json import Claim
 from levelwind.streaming.rules.event_time import UNKNOWN
@@ -84,8 +84,8 @@ def _evidence(
         members[owner.name] = MemberLoad(
             seconds=round(former.seconds + float(loads.load[index]), 3),
             backlog=former.backlog + int(loads.lag[index]),
-            arrivals=round(former.arrivals + float(loads.rate[index]), 3),
-            capacity=round(float(loads.capacity[index]), 3),
+            arrivals=_rate(former.arrivals + float(loads.rate[index])),
+            capacity=_rate(float(loads.capacity[index])),
         )
     return SkewEvidence(
         heaviest=round(figures.heaviest, 3),
@@ -96,13 +96,18 @@ def _evidence(
         best_utilisation=round(figures.best_utilisation, 6),
         utilisation_limit=rule.utilisation,
         backlog=int(loads.lag.sum()),
-        arrivals=round(float(loads.rate.sum()), 3),
-        capacity=round(float(loads.capacity.sum()), 3),
+        arrivals=_rate(float(loads.rate.sum())),
+        capacity=_rate(float(loads.capacity.sum())),
         assumed=figures.assumed,
         horizon=round(loads.horizon, 3),
         skew=round(skew_of(loads.load) or EVEN, 6),
         members=members,
     )
+
+
+def _rate(records: float) -> float:
+    """Records a second as the evidence has them: of a slow member they are not rounded to 0."""
+    return published_speed(records, 3) if records > 0 else 0.0
 
 
 def _owned_work(
