@@ -22,7 +22,12 @@ from levelwind.daemon.api.views.lag_history import INTERVAL_SECONDS
 from levelwind.daemon.api.views.live_view import LiveView
 from levelwind.daemon.api.views.record_tap import RecordTap
 from levelwind.daemon.config.http_section import HttpSection
-from levelwind.daemon.config.listen import cannot_listen, listen_address, shown_address
+from levelwind.daemon.config.listen import (
+    EVERY_ADDRESS,
+    cannot_listen,
+    listen_address,
+    shown_address,
+)
 from levelwind.daemon.service.availability.http_serving import HttpServing
 from levelwind.daemon.telemetry.logger import Logger
 from levelwind.daemon.wall_clock import now_ms
@@ -207,6 +212,8 @@ def _listening(host: str, port: int) -> socket.socket:
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         # What is accepted has it, too: a watcher whose machine is gone ends after all.
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        if host == EVERY_ADDRESS:
+            opened.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
         opened.bind((host, port))
         opened.listen(128)
     except OSError:

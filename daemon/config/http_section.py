@@ -22,9 +22,9 @@ class HttpSection:
     """The daemon's HTTP server: probes, metrics, the API and the page."""
 
     listen: str = "127.0.0.1:9470"
-    """`ADDRESS:PORT` of the server, as in `0.0.0.0:9470` or `[::1]:9470`; empty: no server. Port 0
-    takes a free port, and so does the default where another process has its port; the address is
-    logged."""
+    """`ADDRESS:PORT` of the server, as in `10.1.2.3:9470` or `[::1]:9470`; `:9470` is every address
+    of IPv4 and IPv6; empty: no server. Port 0 takes a free port, and so does the default where
+    another process has its port; the address is logged."""
     tls_file: OptionalPath = None
     """PEM file with a private key and its certificates: the server then speaks HTTPS alone."""
     token_file: OptionalPath = None

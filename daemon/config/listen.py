@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import socket
+
 from levelwind.daemon.errors import ConfigurationError
+
+EVERY_ADDRESS = "::"
+"""Every address of IPv6, and of IPv4 where the socket is of both families."""
 
 
 def listen_address(setting: str, listen: str) -> tuple[str, int]:
-    """Return host and port; an address without a host asks for every one.
+    """Return host and port; an address without a host asks for every one, of both families.
 
     Args:
         setting: the name of the setting, for the error.
@@ -19,7 +24,17 @@ def listen_address(setting: str, listen: str) -> tuple[str, int]:
     bare = host.removeprefix("[").removesuffix("]")
     if not colon or not port.isdigit() or int(port) > 65535 or (":" in host and bare == host):
         raise ConfigurationError(f"{setting}: {listen!r} is not ADDRESS:PORT")
-    return bare or "0.0.0.0", int(port)  # noqa: S104 - ":9464" asks for every address
+    return bare or _every_address(), int(port)
+
+
+def _every_address() -> str:
+    """Return the address that stands for every one: of IPv4 alone in a kernel without IPv6."""
+    try:
+        with socket.socket(socket.AF_INET6) as probe:
+            probe.bind((EVERY_ADDRESS, 0))
+    except OSError:
+        return "0.0.0.0"  # noqa: S104 - ":9464" asks for every address
+    return EVERY_ADDRESS
 
 
 def cannot_listen(setting: str, listen: str, error: OSError) -> ConfigurationError:

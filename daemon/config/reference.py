@@ -108,7 +108,7 @@ record_bytes = 1200
 listen = "127.0.0.1:9464"
 
 [http]
-listen = "0.0.0.0:9470"
+listen = ":9470"
 tls_file = "/etc/levelwind/server.pem"
 token_file = "/etc/levelwind/tokens"
 ```

@@ -156,8 +156,8 @@ class MetricsSection:
     """Metrics for Prometheus."""
 
     listen: str = ""
-    """`ADDRESS:PORT` of the metrics endpoint, as in `127.0.0.1:9464` or `[::]:9464`; empty: no
-    endpoint. Port 0 takes a free port, which is logged."""
+    """`ADDRESS:PORT` of the metrics endpoint, as in `127.0.0.1:9464`, or `:9464` for every
+    address of IPv4 and IPv6; empty: no endpoint. Port 0 takes a free port, which is logged."""
     partitions: bool = False
     """Whether the lag of groups has one series a partition, not only one a topic."""
     cluster_name: str = ""

@@ -110,3 +110,9 @@ def test_paths_and_port_are_those_of_the_image():
 def test_the_chart_has_the_version_of_the_project():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert yaml.safe_load((CHART / "Chart.yaml").read_text())["appVersion"] == project["version"]
+
+
+def test_the_daemons_are_reached_by_both_families_of_addresses():
+    """A probe of an IPv6-only cluster asks for an address of IPv6."""
+    assert '"listen" (printf ":%d" (int .Values.port))' in TEMPLATES["_helpers.tpl"]
+    assert load(DOCKER / "levelwind.toml").http.listen == f":{VALUES['port']}"

@@ -121,7 +121,7 @@ def test_the_settings_are_read_as_they_were_given(case, tmp_path):
     assert tomllib.loads(text)["state_dir"] == str(settings.state_dir) == "/var/lib/levelwind"
     run = CASES[case].get("pipeline", {}).get("run", "own")
     assert settings.pipeline.run == ("child" if run == "child" else "elsewhere")
-    assert settings.http.listen == "0.0.0.0:9470"
+    assert settings.http.listen == ":9470"
     if case == "everything":
         assert settings.kafka["socket.timeout.ms"] == "3000"
         assert settings.pipeline.max_offsets_per_trigger == 2_000_000

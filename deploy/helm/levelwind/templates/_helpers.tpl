@@ -39,7 +39,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- /* What the operator sets, and over it what the chart must know: the directory, the port, and who runs the pipeline. */}}
 {{- define "levelwind.config" -}}
 {{- $run := ternary "child" "elsewhere" (eq .Values.pipeline.run "child") }}
-{{- $own := dict "state_dir" "/var/lib/levelwind" "pipeline" (dict "run" $run) "http" (dict "listen" (printf "0.0.0.0:%d" (int .Values.port))) }}
+{{- $own := dict "state_dir" "/var/lib/levelwind" "pipeline" (dict "run" $run) "http" (dict "listen" (printf ":%d" (int .Values.port))) }}
 {{- mergeOverwrite (deepCopy .Values.config) $own | toToml }}
 {{- end }}
 
