@@ -186,11 +186,20 @@ class TopicState(Struct, frozen=True, kw_only=True):
     @property
     def blank(self) -> bool:
         """Whether the state holds nothing to keep."""
-        return not (
+        return not (self._has_content or self.planned_readers)
+
+    @property
+    def unseen(self) -> bool:
+        """Whether the state holds nothing to keep but readers by plan."""
+        return bool(self.planned_readers) and not self._has_content
+
+    @property
+    def _has_content(self) -> bool:
+        """Whether the observer sees the topic, or there are commits or records of it."""
+        return bool(
             (self.id and not self.gone)
             or self.commits.code.size
             or self.uncounted_commits.code.size
-            or self.planned_readers
             or self.deferred_records
         )
 

@@ -6,14 +6,25 @@ from collections.abc import Iterable, Mapping
 
 import pytest
 
+from levelwind.assignors.protocol.records import PlannedTopic
 from levelwind.streaming.messages.lag_columns import LagRows, LagSamples
 from levelwind.streaming.messages.rows import Kind, Row
 from levelwind.streaming.rules.event_time import UNKNOWN
 from levelwind.streaming.topic import joint_update
 from levelwind.streaming.topic.batch import TopicBatch
-from levelwind.streaming.topic.state import LagRule
+from levelwind.streaming.topic.joint_update import INDEX
+from levelwind.streaming.topic.state import READER_TTL_MS, LagRule, TopicState
 from levelwind_testing.pipeline.local_pipeline import LocalPipeline
-from levelwind_testing.pipeline.scripted_log import ID, OTHER, RULE, Story, run
+from levelwind_testing.pipeline.scripted_log import (
+    ID,
+    OTHER,
+    RULE,
+    SECOND,
+    Story,
+    lag,
+    name_of,
+    run,
+)
 
 PARTITIONS = {"a": 3, "b": 3, "c": 3, "d": 3, "e": 5, "f": 1}
 """Number of partitions of each topic: those of the same number are computed together."""
@@ -124,3 +135,95 @@ def test_where_the_batch_is_divided_makes_no_difference(
     whole = run(story, LocalPipeline(skew=RULE))
     monkeypatch.setattr(joint_update, "JOINT_CELLS", cells)
     assert Counter(run(story, LocalPipeline(skew=RULE))) == Counter(whole)
+
+
+# -- topics that nobody has seen
+
+DAY = 24 * 60 * 60
+WEEK = READER_TTL_MS // SECOND
+PLANNED = PlannedTopic(id=name_of(ID), partitions=1)
+
+
+def indexed(pipeline: LocalPipeline) -> set[str]:
+    """The names in the index of a pipeline's topics, which are those with readers alone."""
+    states = {name: TopicState.unpack(value) for name, value in pipeline.topics.items()}
+    index = states.pop(INDEX, TopicState.empty())
+    unseen = {name: max(s.planned_readers.values()) for name, s in states.items() if s.unseen}
+    assert index.planned_readers == unseen
+    return set(unseen)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_index_has_the_topics_of_which_nothing_but_readers_is_known(seed: int) -> None:
+    rng, pipeline = random.Random(seed), LocalPipeline()
+    story, sizes = Story(), set[int]()
+    for second in range(0, 100 * DAY, DAY):
+        topic, group = f"t{rng.randrange(9)}", rng.choice(GROUPS)
+        match rng.choice(["plan", "plan", "commit", "forget", "layout", "gone", "gone"]):
+            case "plan":
+                story.plan(second, group, 0, {topic: PLANNED})
+            case "commit":
+                story.commits(second, group, topic, {0: 5})
+            case "forget":
+                for each in GROUPS:
+                    story.forget(each, topic, 0, second * SECOND)
+            case "layout":
+                story.layout(second, topic, [["a"]])
+            case _:
+                story.gone(second, topic)
+    for first in range(0, len(story.messages), 5):
+        pipeline.run(story.messages[first : first + 5])
+        sizes.add(len(indexed(pipeline)))
+    assert len(sizes) > 2
+
+
+@pytest.mark.parametrize("batches", [[], range(0, 999, 7), range(999)])
+@pytest.mark.parametrize("kind", ["never seen", "deleted"])
+def test_names_that_nobody_uses_any_more_leave_nothing(kind: str, batches: Iterable[int]) -> None:
+    """As queues of replies: each left a state for ever, as no record would name it again."""
+    story = Story()
+    for day in range(100):
+        name, second = f"replies-{day}", day * DAY
+        if kind == "deleted":
+            story.layout(second, name, [["a"]])
+        story.plan(second, "g", 0, {"orders": PLANNED, name: PLANNED})
+        story.layout(second + 1, "orders", [["a"]])
+        if kind == "deleted":
+            story.gone(second + 2, name)
+    pipeline = LocalPipeline()
+    run(story, pipeline, batches)
+    assert indexed(pipeline) == {f"replies-{day}" for day in range(92, 100)}
+    assert pipeline.topics.keys() == indexed(pipeline) | {"orders", INDEX}
+
+
+def test_unseen_topics_of_a_bucket_are_bounded_in_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(joint_update, "MOST_UNSEEN", 5)
+    story = Story()
+    for second in range(1, 20):
+        story.plan(second, "g", 0, {f"t{second}": PLANNED})
+    for batches in ([], range(99)):
+        pipeline = LocalPipeline()
+        run(story, pipeline, batches)
+        assert indexed(pipeline) == {f"t{second}" for second in range(15, 20)}
+
+
+def test_one_record_with_a_wrong_clock_drops_no_topic() -> None:
+    story = Story()
+    story.plan(1, "quiet", 0, {"t": PLANNED})
+    story.plan(2 * WEEK, "wrong", 0, {"u": PLANNED, "v": PLANNED})
+    story.plan(3, "g", 0, {"w": PLANNED})
+    story.layout(4, "t", [["a"]])
+    story.sample(5, "t", [7])
+    for batches in ([], range(9)):
+        assert lag(run(story, LocalPipeline(), batches), "quiet") is not None
+
+
+def test_a_subscription_to_a_topic_without_a_name_has_no_effect() -> None:
+    """The index has that name."""
+    story = Story()
+    story.plan(1, "g", 0, {"": PLANNED, "t": PLANNED})
+    story.plan(2, "h", 0, {"": PLANNED})
+    for batches in ([], range(9)):
+        pipeline = LocalPipeline()
+        run(story, pipeline, batches)
+        assert indexed(pipeline) == {"t"}

@@ -168,7 +168,11 @@ class LocalPipeline:
 
     def store_all(self, states: Mapping[str, bytes | None]) -> None:
         """Keep the packed states of some topics after a batch."""
-        self.topics |= {topic: value for topic, value in states.items() if value is not None}
+        for topic, value in states.items():
+            if value is None:
+                self.topics.pop(topic, None)
+            else:
+                self.topics[topic] = value
 
     def _of_bucket(self, state_key: str, rows: list[GroupEvent]) -> list[SinkRow]:
         if not state_key.startswith(GROUP_KEY_PREFIX):
