@@ -23,6 +23,7 @@ from levelwind.daemon.control import plan_record
 from levelwind.daemon.control.audit.decision_draft import draft
 from levelwind.daemon.control.audit.group_decision import Decision
 from levelwind.daemon.control.context import LogEvent
+from levelwind.daemon.control.decision import kept_plan
 from levelwind.daemon.control.decision.decide import evaluate_last_plan, plan_if_due
 from levelwind.daemon.control.decision.ordered_plan import ended_proposal
 from levelwind.daemon.control.gain.cooldown import TRIGGERED
@@ -110,7 +111,7 @@ def end_plan(group: ManagedGroup) -> Decision:
 def _watched(group: ManagedGroup, snapshot: WatchedSnapshot) -> ManagedGroup:
     """Note changes of members and topics, and whether the plan in force is followed."""
     now = snapshot.context.now
-    if group.basis is None and group.plan is not None:
+    if group.basis is None and group.plan is not None and not group.policy.changes:
         group = replace(group, basis=planned_basis(group.plan))
     if group.basis != snapshot.basis and Cause.MEMBERSHIP not in group.policy.changes:
         group = group.changed(Cause.MEMBERSHIP, now)
@@ -178,18 +179,21 @@ def _publish(
     )
     request = () if group.operator is None else (Tombstone(group.operator.key),)
     published = LogEvent("plan.published", plan_record.canonical(record, plan, cause))
+    planned = replace(
+        group,
+        policy=policy,
+        plan=record,
+        basis=snapshot.basis,
+        target=plan.target,
+        operator=None,
+        proposal=None,
+        waiting_for_topics=False,
+        handover_since=None if mode == "advisory" else context.now,
+    )
+    if kept_plan.keeps_owners(group, cause, snapshot):
+        planned = kept_plan.unsettled(planned, cause, context.now)
     return Decision(
-        group=replace(
-            group,
-            policy=policy,
-            plan=record,
-            basis=snapshot.basis,
-            target=plan.target,
-            operator=None,
-            proposal=None,
-            waiting_for_topics=False,
-            handover_since=None if mode == "advisory" else context.now,
-        ),
+        group=planned,
         records=(*shards, record, *request, *ended_proposal(group)),
         events=(published,),
         drafts=(draft(group, "published", cause, snapshot, plan=plan, record=record),),

@@ -13,6 +13,7 @@ from levelwind.daemon.control.controller import (
     RecordReceived,
     step,
 )
+from levelwind.daemon.control.freeze.freeze_reason import FreezeReason
 from levelwind.daemon.control.members.proxied_members import ProxiedMember
 from levelwind_testing.control.play import Play
 from levelwind_testing.records import lag, member, racks_trigger, request, topic
@@ -62,6 +63,29 @@ def test_a_published_plan_has_shards_with_its_epoch_and_digest_before_its_record
     assert kinds == [PlanShard, GroupRecord]
     assert play.plans[-1]["mode"] == "published"
     assert play.members == {}, "nobody announces anything"
+
+
+@pytest.mark.parametrize("mode", ["published", "proxy", "advisory"])
+def test_what_a_freeze_left_uneven_gets_a_whole_plan_after_the_thaw(mode):
+    play = Play(strategy="uniform", modes={"g": mode})
+    play.start(SIX, owned(0, 0, 0, 0, 0, 0, owner=(0, 0, 0, 1, 1, 1)))
+    play.wait(3)
+    assert newest_plan(play)[1] == {"m0": "0-2", "m1": "3-5"}
+    play.frozen = {FreezeReason.METADATA: "no layout of the cluster for more than 30 s"}
+    play.wait(1)
+    others = owned(0, 0, 0, 0, 0, 0, owner=(0, 0, 0, 1, 1, 2), members=("m0", "m2", "m3"))
+    play.receive("lag", replace(others, at=round(play.now * 1000)))
+    play.wait(60)
+    assert newest_plan(play)[1]["m0"] == "0-2", "nothing that works is moved"
+    assert len(play.plans) == 2
+    follow(play, 0, 0, 0, 0, 0, 0)
+    play.frozen = {}
+    play.wait(15)
+    assert len(play.plans) == 3
+    assert {len(ranges.parse(share)) for share in newest_plan(play)[1].values()} == {2}
+    follow(play, 0, 0, 0, 0, 0, 0)
+    play.wait(60)
+    assert len(play.plans) == 3
 
 
 def test_how_the_proxy_stands_to_a_group_is_published_and_changes_nothing():
