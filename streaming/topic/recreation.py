@@ -120,7 +120,7 @@ def _newest_by_group(state: TopicState) -> list[int]:
     newest = np.array([state.planned_readers.get(group, UNKNOWN) for group in groups], np.int64)
     for commits in (state.commits, state.uncounted_commits):
         np.maximum.at(newest, commits.group, commits.at)
-    return newest.tolist()
+    return [int(at) for at in newest]
 
 
 def _without_own_commits(state: TopicState, since: int) -> TopicState:

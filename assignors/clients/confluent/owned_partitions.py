@@ -263,7 +263,8 @@ class OwnedPartitions:
             self._note_refused(dict.fromkeys(rest, error.args[0]))
         now = boot_seconds()
         # A silent leader is waited for. What is read already has at least half of the time.
-        self._tries = tries._replace(rest=rest, next_at=now + max(RETRY_SECONDS, now - asked_at))
+        waited = now - asked_at if started or self.any_owned else 0.0
+        self._tries = tries._replace(rest=rest, next_at=now + max(RETRY_SECONDS, waited))
         return started
 
     def _assign(self, starts: GrantStarts) -> None:

@@ -111,11 +111,12 @@ class ClientSettings:
 
         def both(event: Any) -> None:
             callback(event)
-            application(event)
+            if application is not None:
+                application(event)
 
         return replace(
             self,
-            consumer={**self.consumer, "throttle_cb": callback if application is None else both},
+            consumer={**self.consumer, "throttle_cb": both},
             reader={**self.reader, "throttle_cb": callback},
             producer={**self.producer, "throttle_cb": callback},
         )
