@@ -1,13 +1,14 @@
 """Maximum number of partitions with a reader in a replica's rack: a small transport problem.
 
 Guarantees: exact. Partitions with replicas in the same racks are interchangeable, and so are
-members in one rack; the problem therefore has a few classes and a few racks whatever the number of
-partitions and members, and augmenting paths solve it.
+members in one rack; augmenting paths between the racks solve the problem.
+Cost: O(racks²) a path, however many classes there are; at most one search for each rack fails.
 """
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
 from itertools import pairwise
 
 import numpy as np
@@ -39,13 +40,19 @@ class RackFlow:
     supply: list[int]
     """Partitions of each class that are still to be placed."""
     racks: Sequence[Sequence[int]]
-    """Racks that each class may go to."""
+    """Racks that each class may go to, ascending."""
     base: list[int]
     """Partitions that each rack takes without the pool."""
     extra: list[int]
     """Partitions that each rack takes beyond `base`, one from the pool for each."""
     pool: int
     """Partitions beyond `base` that all racks together may take."""
+    _reroutable: list[dict[int, list[int]]] = field(init=False)
+    """Heaps by rack and other rack: the classes with flow to the first that may go to the second,
+    and classes whose flow has ended since."""
+
+    def __post_init__(self) -> None:
+        self._reroutable = [{} for _ in self.base]
 
     def solve(self) -> list[dict[int, int]]:
         """Flow of each class by rack: the maximum in total, with the minimum from the pool."""
@@ -61,8 +68,11 @@ class RackFlow:
         for rack_class in sorted(range(len(self.supply)), key=lambda k: len(self.racks[k])):
             for rack in self.racks[rack_class]:
                 self._push_flow(flow, [(rack_class, rack)], self.supply[rack_class])
+        closed: set[int] = set()
         for rack_class in range(len(self.supply)):
-            while self.supply[rack_class] and (path := self._augmenting_path(flow, rack_class)):
+            while self.supply[rack_class] and (
+                path := self._augmenting_path(flow, rack_class, closed)
+            ):
                 self._push_flow(
                     flow, path, min([self.supply[rack_class], *self._rerouted(flow, path)])
                 )
@@ -92,28 +102,49 @@ class RackFlow:
         for rack_class, rack in path:
             if previous is not None:
                 flow[rack_class][previous] -= amount
-            flow[rack_class][rack] = flow[rack_class].get(rack, 0) + amount
+            sent = flow[rack_class].get(rack, 0)
+            flow[rack_class][rack] = sent + amount
+            if not sent:
+                for onward in self.racks[rack_class]:
+                    if onward != rack:
+                        heappush(self._reroutable[rack].setdefault(onward, []), rack_class)
             previous = rack
 
     def _augmenting_path(
-        self, flow: list[dict[int, int]], rack_class: int
+        self, flow: list[dict[int, int]], rack_class: int, closed: set[int]
     ) -> list[tuple[int, int]]:
-        """Shortest path from a class to a rack with room, through classes that can be rerouted."""
-        reached_from: dict[int, tuple[int, int | None]] = dict.fromkeys(
-            self.racks[rack_class], (rack_class, None)
-        )
+        """Shortest path from a class to a rack with room, through classes that can be rerouted.
+
+        Racks from which no path leads to one with room are added to `closed`: no later flow opens
+        such a path, since nothing that is in these racks can go to any other.
+        """
+        reached_from: dict[int, tuple[int, int | None]] = {
+            rack: (rack_class, None) for rack in self.racks[rack_class] if rack not in closed
+        }
         queue = deque(reached_from)
         while queue:
             rack = queue.popleft()
             if self._room(rack) > 0:
                 return _path_to(reached_from, rack)
-            for other, sent in enumerate(flow):
-                if sent.get(rack, 0) > 0:
-                    for onward in self.racks[other]:
-                        if onward not in reached_from:
-                            reached_from[onward] = (other, rack)
-                            queue.append(onward)
+            steps = [
+                (classes[0], onward)
+                for onward, classes in self._reroutable[rack].items()
+                if onward not in reached_from
+                and onward not in closed
+                and _drop_ended(classes, flow, rack)
+            ]
+            for other, onward in sorted(steps):
+                reached_from[onward] = (other, rack)
+                queue.append(onward)
+        closed.update(reached_from)
         return []
+
+
+def _drop_ended(classes: list[int], flow: list[dict[int, int]], rack: int) -> bool:
+    """Take classes without flow to a rack off a heap; return whether one with flow is left."""
+    while classes and not flow[classes[0]][rack]:
+        heappop(classes)
+    return bool(classes)
 
 
 def _path_to(reached_from: dict[int, tuple[int, int | None]], rack: int) -> list[tuple[int, int]]:
