@@ -7,10 +7,10 @@ at a time, since a dry run computes a whole plan beside the planner.
 import asyncio
 from typing import Annotated, Any, Protocol
 
-from fastapi import APIRouter, Body, Depends, Query
+from fastapi import APIRouter, Body, Depends, HTTPException, Query
 from fastapi.responses import JSONResponse
 
-from levelwind.assignors.protocol.records import LeverRecord
+from levelwind.assignors.protocol.records import LeverRecord, Outcome
 from levelwind.daemon.api.access.operator_access import REFUSALS, operator_access
 from levelwind.daemon.api.api_context import ApiContext
 from levelwind.daemon.api.order_models import (
@@ -36,6 +36,9 @@ from levelwind.daemon.shown_groups.group_documents import json_safe
 
 Latest = Annotated[int, Query(ge=1, le=MOST_DECISIONS)]
 Before = Annotated[int | None, Query(ge=0, description="Milliseconds since the epoch.")]
+BeforeId = Annotated[
+    str | None, Query(max_length=1_000, description="Id of a decision at `before`.")
+]
 PlanName = Annotated[str | None, Query(max_length=1_000)]
 UNAVAILABLE: dict[int | str, dict[str, Any]] = {
     number: {"model": ErrorDocument, "description": REFUSALS[number]["description"]}
@@ -125,10 +128,23 @@ def decision_routes(context: ApiContext, source: DecisionSource) -> APIRouter:
     one_at_a_time = asyncio.Lock()
 
     @router.get("/decisions", response_model=DecisionList, responses=UNAVAILABLE)
-    async def decisions(group: PlanName = None, limit: Latest = 100, before: Before = None) -> Any:
-        """List the newest decisions and orders, the newest first."""
+    async def decisions(
+        group: PlanName = None,
+        limit: Latest = 100,
+        before: Before = None,
+        before_id: BeforeId = None,
+        outcome: Outcome | None = None,
+    ) -> Any:
+        """List the newest decisions and orders, the newest first.
+
+        `before` and `before_id` with `at` and `id` of the last one give the next page, also where
+        several decisions bear one time.
+        """
+        if before_id is not None and before is None:
+            raise HTTPException(422, "before_id: give the time of that decision as `before`, too")
         found = await source.ready()
-        return JSONResponse({"decisions": found.page(group, limit, before)})
+        page = found.page(group, limit, before, before_id=before_id, outcome=outcome)
+        return JSONResponse({"decisions": page})
 
     @router.get("/decisions/{name}", response_model=DecisionDocument, responses=UNAVAILABLE)
     async def decision(name: str, group: PlanName = None, inputs: bool = False) -> Any:

@@ -6,7 +6,7 @@ import { certificateOf, scoresOf } from "./plan_parts.js";
 import { read } from "./store.js";
 
 const KINDS = {
-  published: "good", ordered: "info", proposed: "info", confirmed: "", suppressed: "warn", deferred: "warn",
+  published: "good", ordered: "info", proposed: "info", confirmed: "", suppressed: "warn",
   refused: "bad", failed: "bad",
 };
 const SHOWN = 100;
@@ -19,12 +19,11 @@ export class DecisionsView {
       type: "search", placeholder: "Group", "aria-label": "Only decisions about this group",
       value: query.get("group") ?? "", onchange: () => this.refresh(), autocomplete: "off", list: "group-names",
     });
-    this.outcome = h("select", { "aria-label": "Only decisions of this outcome", onchange: () => this.show() },
+    this.outcome = h("select", { "aria-label": "Only decisions of this outcome", onchange: () => this.refresh() },
       h("option", { value: "" }, "every outcome"),
       Object.keys(KINDS).map((name) => h("option", { value: name }, name)));
     this.list = h("ol", { class: "timeline" });
     this.empty = h("p", { class: "empty", hidden: true });
-    this.entries = [];
     this.element = h("section", { class: "page" }, h("h1", {}, "Decisions"),
       h("div", { class: "toolbar" }, this.group, this.outcome), this.empty, this.list);
     this.refresh();
@@ -38,22 +37,23 @@ export class DecisionsView {
   }
 
   async refresh() {
-    const group = this.group.value.trim();
+    const wanted = Object.entries({ group: this.group.value.trim(), outcome: this.outcome.value })
+      .filter(([, value]) => value);
+    const path = `decisions?${new URLSearchParams([["limit", SHOWN], ...wanted])}`;
+    this.path = path;
     try {
-      const path = `decisions?limit=${SHOWN}${group ? `&group=${encodeURIComponent(group)}` : ""}`;
-      this.entries = (await read(path)).decisions;
-      this.show();
+      const { decisions } = await read(path);
+      if (this.path !== path) return; // others are wanted meanwhile
+      this.show(decisions, wanted.length ? "No such decision among the newest thousand." : "No decision yet.");
     } catch (error) {
       this.empty.hidden = false;
       setText(this.empty, error.message);
     }
   }
 
-  show() {
-    const wanted = this.outcome.value;
-    const entries = this.entries.filter((entry) => !wanted || entry.outcome === wanted);
+  show(entries, none) {
     this.empty.hidden = entries.length > 0;
-    setText(this.empty, "No decision yet.");
+    setText(this.empty, none);
     // Entries never change, so those that are shown already stay, with what is open in them.
     const shown = new Map([...this.list.children].map((item) => [item.dataset.id, item]));
     this.list.replaceChildren(...entries.map((entry) => shown.get(entry.id) ?? entryOf(entry)));

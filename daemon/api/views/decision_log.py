@@ -10,7 +10,7 @@ large; it stays in the topic.
 from __future__ import annotations
 
 import threading
-from bisect import insort
+from bisect import bisect_left
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -25,6 +25,8 @@ MOST_DECISIONS = 1_000
 """Decisions that are kept; older ones stay in the topic."""
 MOST_BEGUN = 100
 """Decisions of which some parts were read; the oldest are given up."""
+EntryKey = tuple[int, str, str]
+"""Time, id and group of a decision: their order is that of the log."""
 
 
 class DecisionLog:
@@ -32,9 +34,8 @@ class DecisionLog:
 
     def __init__(self, most: int = MOST_DECISIONS) -> None:
         self._most = most
-        self._entries: dict[tuple[int, str, str], dict[str, object]] = {}
-        # Time, id and group of each entry, the oldest first.
-        self._by_time: list[tuple[int, str, str]] = []
+        # The oldest first; each once.
+        self._entries: list[tuple[EntryKey, dict[str, object]]] = []
         self._begun = BegunDecisions(MOST_BEGUN)
         self._lock = threading.Lock()
 
@@ -43,17 +44,22 @@ class DecisionLog:
         entry = self._begun.add(part)
         if entry is None:
             return
+        key = (entry.at, entry.id, entry.group)
         document = json_safe(entry.as_json())
         with self._lock:
-            key = (entry.at, entry.id, entry.group)
-            if key not in self._entries:
-                insort(self._by_time, key)
-            self._entries[key] = document
-            if len(self._by_time) > self._most:
-                del self._entries[self._by_time.pop(0)]
+            index = self._index(key)
+            same = index < len(self._entries) and self._entries[index][0] == key
+            self._entries[index : index + same] = [(key, document)]
+            del self._entries[: -self._most]
 
     def page(
-        self, group: str | None = None, limit: int = 100, before: int | None = None
+        self,
+        group: str | None = None,
+        limit: int = 100,
+        before: int | None = None,
+        *,
+        before_id: str | None = None,
+        outcome: str | None = None,
     ) -> list[dict[str, object]]:
         """Return the newest decisions, the newest first.
 
@@ -61,13 +67,28 @@ class DecisionLog:
             group: the group; orders about all groups are among its decisions. None: all groups.
             limit: the most decisions to return.
             before: only decisions before this time, in milliseconds since the epoch.
+            before_id: also those at that very time that come behind the decision of this id. With
+                time and id of the last entry of a page the next page begins right behind it.
+            outcome: only decisions of this outcome; None: of any.
         """
-        with self._lock:
-            entries = [(key, self._entries[key]) for key in reversed(self._by_time)]
         wanted = None if group is None else {group, ALL_GROUPS}
+        with self._lock:
+            end = len(self._entries)
+            if before is not None:
+                end = self._index((before,) if before_id is None else (before, before_id))
+            entries = self._entries[:end]
         found = (
             document
-            for (at, _, of_group), document in entries
-            if (wanted is None or of_group in wanted) and (before is None or at < before)
+            for (_, _, of_group), document in reversed(entries)
+            if (wanted is None or of_group in wanted)
+            and (outcome is None or document["outcome"] == outcome)
         )
         return list(islice(found, limit))
+
+    def _index(self, key: tuple[int | str, ...]) -> int:
+        """Return the index of the first entry that is not before a key, or the begin of one."""
+        return bisect_left(self._entries, key, key=_key_of)
+
+
+def _key_of(entry: tuple[EntryKey, object]) -> tuple[int | str, ...]:
+    return entry[0]

@@ -1,6 +1,7 @@
 """Levers, dry runs and the audit trail over HTTP: behind a token, one function for all."""
 
 import json
+from contextlib import closing
 
 import pytest
 from hypothesis import given
@@ -170,9 +171,41 @@ def test_decisions_are_listed_the_newest_first_by_group_and_time(served, client)
     assert older[0]["at"] < only[-1]["at"]
 
 
-few = st.integers(1, 12)
+def test_pages_lose_no_decision_of_one_moment_and_are_filtered_by_outcome():
+    served = ServedPage(ScriptedInstallation([ScriptedGroup("g", 2, 1)]))
+    with closing(served):
+        client = ApiClient(served.url)
+        wait_until_served(client)
+        for number in range(25):
+            outcome = "failed" if number == 3 else "suppressed"
+            for part in decided_at(5, f"g{number}", outcome):
+                served.decisions.log.add(part)
+        seen, query = [], "limit=10"
+        while page := client.document(f"/api/v1/decisions?{query}")["decisions"]:
+            seen += [entry["group"] for entry in page]
+            query = f"limit=10&before={page[-1]['at']}&before_id={page[-1]['id']}"
+        assert sorted(seen) == sorted(f"g{number}" for number in range(25))
+        failed = client.document("/api/v1/decisions?outcome=failed&limit=1")["decisions"]
+        assert [entry["group"] for entry in failed] == ["g3"]
+        assert client.get("/api/v1/decisions?outcome=exploded").status == 422
+        refused = client.get("/api/v1/decisions?before_id=5-a")
+        assert (refused.status, refused.document) == (
+            422,
+            {"error": "before_id: give the time of that decision as `before`, too"},
+        )
+
+
+def decided_at(at, group, outcome="suppressed"):
+    return entry_parts(group=group, at=at, outcome=outcome, cause="skew", plan_id=None, body={})
+
+
 decided = st.lists(
-    st.tuples(st.sampled_from(["payments", "orders", "*"]), st.integers(0, 40)), max_size=30
+    st.tuples(
+        st.sampled_from(["payments", "orders", "*"]),
+        st.integers(0, 40),
+        st.sampled_from(["suppressed", "failed"]),
+    ),
+    max_size=30,
 )
 
 
@@ -184,22 +217,32 @@ def test_the_log_keeps_the_newest_by_time_in_whatever_order_they_are_read(
 ):
     log = DecisionLog(most)
     written = {}
-    for group, at in decided:
-        (part,) = entry_parts(
-            group=group, at=at, outcome="suppressed", cause="skew", plan_id=None, body={}
-        )
+    for group, at, outcome in decided:
+        (part,) = decided_at(at, group, outcome)
         log.add(part)
-        written[at, part.id, group] = {"group": group, "at": at, "id": part.id}
+        written[at, part.id, group] = {
+            "group": group,
+            "at": at,
+            "id": part.id,
+            "outcome": outcome,
+        }
     kept = [written[key] for key in sorted(written, reverse=True)[:most]]
 
-    def shown(*query):
-        return [{name: entry[name] for name in ("group", "at", "id")} for entry in log.page(*query)]
+    def shown(*query, **named):
+        fields = ("group", "at", "id", "outcome")
+        return [{name: entry[name] for name in fields} for entry in log.page(*query, **named)]
 
     assert shown() == kept
     of_group = [entry for entry in kept if entry["group"] in {"orders", "*"}]
     assert shown("orders", limit) == of_group[:limit]
     earlier = [entry for entry in kept if entry["at"] < before]
     assert shown(None, limit, before) == earlier[:limit]
+    assert shown(outcome="failed") == [entry for entry in kept if entry["outcome"] == "failed"]
+    paged, cursor = [], {}
+    while page := shown(limit=limit, **cursor):
+        paged += page
+        cursor = {"before": page[-1]["at"], "before_id": page[-1]["id"]}
+    assert paged == kept
 
 
 def test_the_log_keeps_the_newest_and_waits_for_all_parts():

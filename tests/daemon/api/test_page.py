@@ -8,6 +8,7 @@ import pytest
 from msgspec import structs
 
 from levelwind.assignors.protocol.records import BrokerRecord, Tombstone
+from levelwind.daemon.decisions.encoding import entry_parts
 from levelwind.daemon.kafka.topic_reader import ConsumedRecord
 from levelwind_testing import records
 from levelwind_testing.page.api_client import TOKEN
@@ -362,12 +363,29 @@ def test_decisions_are_a_timeline_with_scores_and_certificates(shown, open_page)
     assert entry.get_by_text("no plan can do better").is_visible()
     page.select_option("select", "ordered")
     assert "drain by token:anna" in page.locator(".entry").first.text_content()
+    page.select_option("select", "")
     page.fill("input[type=search]", "orders-billing")
     page.keyboard.press("Enter")
     page.wait_for_function(
         "() => [...document.querySelectorAll('.entry a')]"
         ".every(a => a.textContent === 'orders-billing')"
     )
+
+
+def test_decisions_of_an_outcome_are_those_of_the_whole_log(serve, open_page):
+    served = serve(ScriptedInstallation([ScriptedGroup("g", 2, 1)]))
+    for number in range(150):
+        outcome = "failed" if number == 0 else "suppressed"
+        for part in entry_parts(
+            group="g", at=START_MS + number, outcome=outcome, cause="skew", plan_id=None, body={}
+        ):
+            served.decisions.log.add(part)
+    page = open_page(served, "decisions")
+    page.wait_for_function("() => document.querySelectorAll('.entry').length === 100")
+    page.select_option("select", "failed")
+    page.wait_for_function("() => document.querySelectorAll('.entry').length === 1")
+    page.select_option("select", "refused")
+    page.wait_for_selector(".empty:has-text('No such decision among the newest thousand.')")
 
 
 def test_only_what_was_run_dry_can_be_executed(shown, open_page):
