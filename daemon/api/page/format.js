@@ -49,8 +49,13 @@ export const bytes = (value) => {
 export const clock = (at) =>
   (at ? new Date(at).toLocaleTimeString("en-GB", { hour12: false }) : DASH);
 
-export const dateAndTime = (at) =>
-  (at ? `${new Date(at).toISOString().slice(0, 10)} ${clock(at)}` : DASH);
+// Both in the zone of the reader's machine.
+export function dateAndTime(at) {
+  if (!at) return DASH;
+  const day = new Date(at);
+  const [month, number] = [day.getMonth() + 1, day.getDate()].map((part) => String(part).padStart(2, "0"));
+  return `${day.getFullYear()}-${month}-${number} ${clock(at)}`;
+}
 
 export const ago = (at, now = Date.now()) =>
   (at ? `${duration(Math.max((now - at) / 1000, 0))} ago` : DASH);

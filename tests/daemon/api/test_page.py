@@ -3,6 +3,8 @@
 import statistics
 from contextlib import ExitStack
 from dataclasses import replace
+from datetime import datetime
+from zoneinfo import ZoneInfo
 
 import pytest
 from msgspec import structs
@@ -13,7 +15,7 @@ from levelwind.daemon.kafka.topic_reader import ConsumedRecord
 from levelwind_testing import records
 from levelwind_testing.page.api_client import TOKEN
 from levelwind_testing.page.page_browser import NoBrowserError, open_browser
-from levelwind_testing.page.scripted_decisions import scripted_decisions
+from levelwind_testing.page.scripted_decisions import STEP_MS, scripted_decisions
 from levelwind_testing.page.scripted_groups import (
     START_MS,
     ScriptedGroup,
@@ -318,6 +320,18 @@ def test_what_is_shown_grows_old_without_any_event(open_page, serve, route, sele
     page.wait_for_selector(f"{selector}:has-text(' s ago')")
     page.clock.run_for(3 * 60_000)
     page.wait_for_selector(f"{selector}:has-text(' min ')")
+
+
+@pytest.mark.parametrize("zone", ["Pacific/Kiritimati", "America/Los_Angeles"])
+def test_the_day_of_a_time_is_that_of_its_zone(shown, open_page, zone):
+    page = open_page(shown, "decisions", timezone_id=zone)
+    page.wait_for_selector(".entry")
+    times = page.eval_on_selector_all(".entry time", "all => all.map(one => one.title)")
+    decided = [
+        datetime.fromtimestamp((START_MS - number * STEP_MS) / 1000, ZoneInfo(zone))
+        for number in range(len(times))
+    ]
+    assert times == [f"{at:%Y-%m-%d %H:%M:%S}" for at in decided]
 
 
 def broker(number, online):
