@@ -106,7 +106,7 @@ def lever_routes(context: ApiContext) -> APIRouter:
         overridden = [override(current, lever) for lever in in_force()]
         return JSONResponse(json_safe({"settings": rows, "overrides": overridden}))
 
-    @router.get("/diff/{group:path}", response_model=MoveList, responses=REFUSALS)
+    @router.get("/diff/{group:name}", response_model=MoveList, responses=REFUSALS)
     async def diff(
         group: str,
         _: Annotated[Operator, Depends(access)],

@@ -69,7 +69,7 @@ def group_routes(context: ApiContext) -> APIRouter:
         body = documents.get((search, sort, limit, offset), version, document)
         return Response(body, media_type="application/json")
 
-    @router.get("/groups/{group:path}", response_model=GroupDocument, responses=NOT_FOUND)
+    @router.get("/groups/{group:name}", response_model=GroupDocument, responses=NOT_FOUND)
     async def group(group: str) -> Any:
         """Return one group: its plan, its members, and lag, owner and racks of each partition."""
         wanted = await run_in_threadpool(context.members_wanted, group)
@@ -80,7 +80,7 @@ def group_routes(context: ApiContext) -> APIRouter:
         )
         return Response(body, media_type="application/json")
 
-    @router.get("/offsets/{group:path}", response_model=OffsetList, responses=NOT_FOUND)
+    @router.get("/offsets/{group:name}", response_model=OffsetList, responses=NOT_FOUND)
     async def offsets(group: str) -> Any:
         """Return a row for each partition of a group, as `levelwind describe` prints them.
 
@@ -95,7 +95,7 @@ def group_routes(context: ApiContext) -> APIRouter:
         view.refresh()
         return JSONResponse(view.history_document(points))
 
-    @router.get("/history/{group:path}", response_model=HistoryDocument, responses=NOT_FOUND)
+    @router.get("/history/{group:name}", response_model=HistoryDocument, responses=NOT_FOUND)
     async def group_history(group: str, points: Points = POINTS) -> Any:
         """Return lag and time to drain of one group over time."""
         known(group)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
+from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.exceptions import HTTPException
 
 from levelwind.daemon.api.access.guards import GuardedApp
@@ -32,6 +33,15 @@ if TYPE_CHECKING:
     from levelwind.daemon.api.api_context import ApiContext
     from levelwind.daemon.api.event_stream import EventStreams
     from levelwind.daemon.api.operating_routes import DecisionSource
+
+
+class _NameConvertor(PathConvertor):
+    """A name in a path, as `{group:name}`: Starlette's own path ends at a line break."""
+
+    regex = "(?s:.*)"
+
+
+register_url_convertor("name", _NameConvertor())
 
 STATUS_OF = {NotFoundError: 404, ConfigurationError: 400, ClusterUnavailableError: 503}
 """Status of an answer, by the error that a command would end with."""

@@ -1,13 +1,17 @@
 """The documents of the API: what they say, and that each is what its model promises."""
 
+from contextlib import closing
 from dataclasses import replace
+from urllib.parse import quote
 
 import pytest
 
 from levelwind.daemon.api import wire_models as models
 from levelwind.daemon.shown_groups.partition_rows import partition_rows
 from levelwind.daemon.shown_groups.shown_group import ShownGroup
-from levelwind_testing.page.served_page import LEADER
+from levelwind_testing.page.api_client import ApiClient, wait_until_served
+from levelwind_testing.page.scripted_groups import ScriptedGroup, ScriptedInstallation
+from levelwind_testing.page.served_page import LEADER, ServedPage
 
 GROUPS = (
     "orders-billing",
@@ -87,6 +91,22 @@ def test_an_unknown_group_is_a_document_with_a_reason(client):
     answer = client.get("/api/v1/groups/nobody")
     assert answer.status == 404
     assert answer.document == {"error": "no group 'nobody' is known here"}
+
+
+def test_a_group_whose_name_has_a_line_break_is_itself_on_every_path():
+    names = ("orders", "orders\n", "a\nb", "\n/\n")
+    groups = [ScriptedGroup(name, number + 1, 1) for number, name in enumerate(names)]
+    with closing(ServedPage(ScriptedInstallation(groups))) as served:
+        client = ApiClient(served.url)
+        wait_until_served(client)
+        for number, name in enumerate(names):
+            path = quote(name, safe="")
+            shown = client.document(f"/api/v1/groups/{path}")
+            assert (shown["group"], shown["partitions"]) == (name, number + 1)
+            assert len(client.document(f"/api/v1/offsets/{path}")["offsets"]) == number + 1
+            assert client.document(f"/api/v1/history/{path}")["groups"].keys() == {name}
+            assert client.get(f"/api/v1/diff/{path}").status == 403  # no tokens: it has a route
+        assert client.get("/api/v1/groups/orders%0A%0A").status == 404
 
 
 def test_brokers_lead_and_hold_what_the_layouts_say(client):
