@@ -120,7 +120,7 @@ class _ReaderState:
         for name in changed:
             summary = self._view.summary(name)
             # A sample may say the same as the one before: then nothing is sent.
-            if self._sent.get(name) is not summary:
+            if self._sent.get(name) != summary:
                 lines.append(summary)
                 self._sent[name] = summary
         for name in ended:

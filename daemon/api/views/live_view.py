@@ -169,6 +169,9 @@ class LiveView:
             case BrokerRecord():
                 self.brokers[record.broker] = record
                 self.cluster_version = self.version
+                # Racks, and what brokers let members fetch, count in the figures of every group.
+                for name in self.groups:
+                    self._note_change(name)
             case PipelineRecord():
                 if self.pipeline is None or record.generation >= self.pipeline.generation:
                     self.pipeline = record

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from levelwind.assignors.protocol.records import BrokerRecord
 from levelwind.daemon.api import event_stream
 from levelwind.daemon.api.event_stream import (
     INTERVAL_SECONDS,
@@ -72,6 +73,20 @@ def test_a_reader_that_stood_still_gets_the_next_change_at_once(stream):
         resumed = stream.now
         assert lag_of(await anext(events)) == [2]
         assert stream.now - resumed == INTERVAL_SECONDS
+
+    stream.run(reader)
+
+
+def test_a_broker_changes_the_lines_alone_that_say_something_else(stream):
+    async def reader(events):
+        stream.change(1)
+        await anext(events)
+        await anext(events)
+        broker = BrokerRecord(broker=1, at=1, rack="a", online=True)
+        stream.tap.on_record(
+            ConsumedRecord(kind="metadata", record=broker, partition=0, offset=9, timestamp=1)
+        )
+        assert lag_of(await anext(events)) == []
 
     stream.run(reader)
 

@@ -146,6 +146,30 @@ def _json(record):
     return encode(record)[1]
 
 
+def test_what_a_broker_lets_members_do_counts_in_the_summaries(tap, view):
+    def brokers(fetch):
+        for number, rack in ((1, "a"), (2, "b")):
+            record = BrokerRecord(
+                broker=number, at=1, rack=rack, online=True, follower_fetching=fetch
+            )
+            tap.on_record(read("metadata", record))
+
+    racks = (("a", "b"),) * 2
+    layout = replace(
+        records.topic(racks=racks), leader=(2, 2), replicas=((2, 1),) * 2, isr=((2, 1),) * 2
+    )
+    owned = {"members": ("m1",), "member_racks": ("a",), "owner": (0, 0)}
+    brokers(fetch=True)
+    tap.on_record(read("metadata", layout))
+    tap.on_record(read("lag", records.lag(1, 1, racks=racks, **owned)))
+    before = view.refresh()
+    assert view.summary("g")["cross_rack"] == 0.0
+    brokers(fetch=False)  # replica.selector.class was taken away
+    view.refresh()
+    assert view.summary("g")["cross_rack"] == 1.0
+    assert view.changed_since(before) == ["g"]
+
+
 def test_a_broker_is_out_of_sync_where_it_holds_a_replica_that_is(tap, view):
     layout = records.topic(racks=((), ()))
     tap.on_record(read("metadata", BrokerRecord(broker=1, at=1, rack=None, online=True)))
