@@ -65,6 +65,7 @@ class SettingsSource(NamedTuple):
         overrides: dict[str, Any] = {}
         address = () if self.bootstrap is None else (f"bootstrap={self.bootstrap}",)
         for pair in (*self.pairs, *address):
+            check_utf8(pair, param_hint="--set")
             key, equals, value = pair.partition("=")
             if not equals:
                 raise click.BadParameter(f"{pair!r} must be KEY=VALUE", param_hint="--set")
@@ -87,12 +88,22 @@ class SettingsSource(NamedTuple):
 
 
 def with_settings(command: Callable[..., _Result]) -> Callable[..., _Result]:
-    """Add the options of every command that talks to a cluster, and pass them as its `source`."""
+    """Add the options of every command that talks to a cluster, and pass them as its `source`.
+
+    A text of the command line that is no UTF-8 is refused, since no record and no request has it;
+    the name of a file may be any.
+    """
 
     @wraps(command)
     def with_source(
         config: Path | None, bootstrap: str | None, pairs: tuple[str, ...], **options: Any
     ) -> _Result:
+        context = click.get_current_context()
+        for parameter in context.command.params:
+            given = context.params.get(parameter.name or "")
+            for text in given if isinstance(given, tuple) else (given,):
+                if isinstance(text, str):
+                    check_utf8(text, param=parameter)
         return command(source=SettingsSource(config, bootstrap, pairs), **options)
 
     # Click lists the option that was added last first.
@@ -117,6 +128,14 @@ def with_settings(command: Callable[..., _Result]) -> Callable[..., _Result]:
     ):
         with_source = option(with_source)
     return with_source
+
+
+def check_utf8(text: str, **parameter: Any) -> None:
+    """Raise `click.BadParameter` if a text has bytes of the command line that are no UTF-8."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise click.BadParameter(f"{text!r} is no UTF-8", **parameter) from None
 
 
 class Figure(click.FloatRange):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from levelwind.assignors.protocol.partition_ranges import WireError
 from levelwind.assignors.protocol.records import (
     ALL_GROUPS,
     NO_SUBJECT,
@@ -30,7 +31,7 @@ from levelwind.daemon.wall_clock import now_ms
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from levelwind.assignors.protocol.records import Record
+    from levelwind.assignors.protocol.records import DecisionPart, Record
     from levelwind.assignors.protocol.topics import TopicKind
     from levelwind.daemon.config.settings import Settings
     from levelwind.daemon.levers.orders import Operator, Records
@@ -155,8 +156,23 @@ def records_of(
 
     Raises:
         NotFoundError: there is no plan to roll back to.
+        OrderError: a record cannot hold a text of the order; so nothing is written, nor audited.
         ClusterUnavailableError: the cluster does not answer.
     """
+    written = _records(settings, order, operator, at, reason)
+    try:
+        for record in _audit_entry(order, operator, at, reason):
+            outgoing(settings.topics, "decisions", record, partitions=1)
+        for each in written:
+            outgoing(settings.topics, "control", each, partitions=1)
+    except WireError as error:
+        raise OrderError(f"{order.action}: {error}") from error
+    return written
+
+
+def _records(
+    settings: Settings, order: OperatorOrder, operator: Operator, at: int, reason: str
+) -> list[LeverRecord | OperatorRecord | Tombstone]:
     lever = order.lever(operator, at, reason)
     if lever is not None:
         return [lever]
@@ -218,6 +234,29 @@ def _preview(
         raise
 
 
+def _audit_entry(
+    order: OperatorOrder, operator: Operator, at: int, reason: str
+) -> list[DecisionPart]:
+    """Return the entry of an order in the audit trail.
+
+    Raises:
+        WireError: a record cannot hold a text of the order.
+    """
+    return entry_parts(
+        group=order.group,
+        at=at,
+        outcome="ordered",
+        cause=order.action,
+        plan_id=order.subject if order.action in {"rollback", "approve"} else None,
+        body={
+            "kind": "lever",
+            "by": operator.name,
+            "reason": reason,
+            "order": {name: text for name, text in order.as_json().items() if name != "target"},
+        },
+    )
+
+
 def write_order(
     settings: Settings,
     order: OperatorOrder,
@@ -238,23 +277,10 @@ def write_order(
             f"the cluster has no topic {settings.topics.decisions}: start a daemon of this version,"
             " which makes it"
         )
-    entry = entry_parts(
-        group=order.group,
-        at=at,
-        outcome="ordered",
-        cause=order.action,
-        plan_id=order.subject if order.action in {"rollback", "approve"} else None,
-        body={
-            "kind": "lever",
-            "by": operator.name,
-            "reason": reason,
-            "order": {name: text for name, text in order.as_json().items() if name != "target"},
-        },
-    )
     topics, timeout = settings.topics, settings.topic.timeout
     audited = [
         message
-        for part in entry
+        for part in _audit_entry(order, operator, at, reason)
         for message in outgoing(topics, "decisions", part, counts[topics.decisions])
     ]
     write(settings.client(), audited, timeout=timeout)

@@ -80,7 +80,8 @@ class Operator:
     @classmethod
     def of_command_line(cls) -> Operator:
         """The user of this process, and its host."""
-        return cls(name=f"{user_name()}@{socket.gethostname()}")
+        name = f"{user_name()}@{socket.gethostname()}"
+        return cls(name=name.encode(errors="backslashreplace").decode())  # may be no UTF-8
 
 
 def user_name() -> str:

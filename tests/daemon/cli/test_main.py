@@ -157,6 +157,27 @@ def test_a_demo_whose_daemon_ended_hands_on_its_exit_code(monkeypatch, tmp_path,
     assert result.exit_code == expected
 
 
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (("pause", "g", "--reason", "caf\udce9"), "--reason"),
+        (("rebalance", "g", "--reason", "caf\udce9"), "--reason"),
+        (("pin", "g", "t/0", "m\udce9"), "MEMBER"),
+        (("drain", "g", "--rack", "r\udce9"), "--rack"),
+        (("describe", "g\udce9"), "GROUP"),
+        (("acls", "--topic", "a", "--topic", "t\udce9"), "--topic"),
+        (("groups", "--bootstrap", "h\udce9:1"), "--bootstrap"),
+        (("groups", "--set", "prefix=p\udce9"), "--set"),
+        (("simulate", "--set", "groups.g\udce9.strategy=lag"), "--set"),
+    ],
+)
+def test_a_text_that_is_no_utf_8_is_wrong_usage_and_is_named(arguments, named):
+    result = levelwind(*arguments)
+    assert result.exit_code == 2
+    assert named in result.output.splitlines()[-1]
+    assert "is no UTF-8" in result.output
+
+
 def number_options():
     """Command, name and type of each option or argument that is a number or a duration."""
     for name in COMMANDS:

@@ -159,3 +159,27 @@ def test_an_assignment_that_no_single_message_holds_is_refused_before_anything_i
     for execute in (False, True):
         with pytest.raises(OrderError, match=r"takes 1,\d+,\d+ bytes, and a request has 999,000"):
             act(load(), order, ME, execute=execute, records=records())
+
+
+@pytest.mark.parametrize("execute", [False, True])
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"action": "pause"}, "caf\udce9"),
+        ({"action": "resume"}, "caf\udce9"),
+        ({"action": "rebalance"}, "caf\udce9"),
+        ({"action": "drain", "subject": "m\udce9"}, ""),
+        ({"action": "evacuate", "subject": "rack\udce9"}, ""),
+        ({"action": "pin", "subject": "t/0", "value": "m\udce9"}, ""),
+    ],
+)
+def test_an_order_that_no_record_holds_is_refused_by_the_dry_run_too(fields, reason, execute):
+    order = OperatorOrder(group="g", **fields)
+    known = records(("control", lever("pause")))
+    with pytest.raises(OrderError, match=f"{order.action}: cannot be written"):
+        act(load(), order, ME, reason=reason, execute=execute, records=known)
+
+
+def test_the_name_of_the_operator_is_one_that_a_record_holds(monkeypatch):
+    monkeypatch.setenv("LOGNAME", "ren\udce9")
+    assert Operator.of_command_line().name.startswith("ren\\udce9@")
