@@ -4,8 +4,9 @@ Rich is imported only where something is printed with it: a command that prints 
 never imports it.
 
 Guarantees: names are printed verbatim and whole, also where the output is not a terminal; nothing
-in a name is interpreted as markup, and none of its characters steers the terminal (`printable`). A
-table that is wider than the terminal leaves columns out, and says which.
+in a name is interpreted as markup, none of its characters steers the terminal (`printable`), and
+none begins another line or row (`one_line`). A table that is wider than the terminal leaves columns
+out, and says which.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from levelwind.daemon.printable import printable
+from levelwind.daemon.printable import one_line, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -23,8 +23,8 @@ class PlainConsole(Console):
     """Rich's console, in which a name's control characters are shown as escapes."""
 
     def print(self, *objects: Any, **options: Any) -> None:
-        """Print as Rich does, which would leave out some control characters of a text."""
-        super().print(*map(_printable, objects), **options)
+        """Print as Rich does, which would leave out some control characters; a text is a line."""
+        super().print(*map(_in_line, objects), **options)
 
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
@@ -50,7 +50,7 @@ class PlainTable(Table):
 
     def add_row(self, *cells: RenderableType | None, **options: Any) -> None:
         """Add a row as Rich does."""
-        super().add_row(*map(_printable, cells), **options)
+        super().add_row(*map(_in_line, cells), **options)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Render as Rich does, without columns for which there is no room."""
@@ -70,5 +70,5 @@ class PlainTable(Table):
             yield Text(f"left out on {options.max_width} columns: {', '.join(left_out)}", "dim")
 
 
-def _printable(each: Any) -> Any:
-    return printable(each) if isinstance(each, str) else each
+def _in_line(each: Any) -> Any:
+    return one_line(each) if isinstance(each, str) else each

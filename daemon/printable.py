@@ -25,6 +25,16 @@ def printable(text: str) -> str:
     )
 
 
+def one_line(text: str) -> str:
+    r"""Return a text as one line of a table or a page, with `\n` and `\t` as escapes, too.
+
+    Otherwise a name could begin another row, and forge it.
+    """
+    if text.isprintable():
+        return text
+    return printable(text).replace("\n", "\\n").replace("\t", "\\t")
+
+
 def cell(text: str) -> str:
     """Return a text as a cell of a CSV file: one that a spreadsheet would compute has a quote."""
-    return printable(f"'{text}" if text.startswith(FORMULA) else text)
+    return one_line(f"'{text}" if text.startswith(FORMULA) else text)

@@ -152,7 +152,8 @@ def _nobody_reads(seen: _Seen) -> Iterator[str]:
         return
     if any(rate > 0 for rate in seen.pace.consumed.values()):
         return
-    yield f"the group has no member, and {seen.lag.total:,} records wait"
+    mark = "≥" if seen.lag.unknown else ""
+    yield f"the group has no member, and {mark}{seen.lag.total:,} records wait"
 
 
 def _own_assignment(seen: _Seen) -> Iterator[str]:

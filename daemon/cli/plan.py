@@ -12,6 +12,7 @@ import click
 
 from levelwind.daemon.cli.options import Figure, SettingsSource, format_option, with_settings
 from levelwind.daemon.console import echo
+from levelwind.daemon.printable import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -159,7 +160,8 @@ def explain(
             }
             click.echo(json.dumps(whole, sort_keys=True))
         else:
-            echo("\n".join((*explanation.lines(), *(certificate.lines() if certificate else ()))))
+            for line in (*explanation.lines(), *(certificate.lines() if certificate else ())):
+                echo(one_line(line))
 
 
 @click.command(short_help="Simulate a day under several strategies.")

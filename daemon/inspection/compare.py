@@ -16,6 +16,7 @@ from levelwind.assignors.problem.inputs import ProblemError
 from levelwind.assignors.registry import STRATEGIES, strategy_named
 from levelwind.daemon.console import counted
 from levelwind.daemon.errors import ConfigurationError
+from levelwind.daemon.printable import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -42,9 +43,8 @@ class GroupComparison:
 
     def as_text(self) -> str:
         """The comparison as text: a title and a table."""
-        return (
-            f"{self.title}\n{table(self.rows) if self.error is None else f'error: {self.error}'}\n"
-        )
+        body = table(self.rows) if self.error is None else f"error: {one_line(self.error)}"
+        return f"{one_line(self.title)}\n{body}\n"
 
 
 def parse_strategies(names: str | None) -> tuple[str, ...] | None:

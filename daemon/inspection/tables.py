@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from levelwind.assignors.protocol.declared.declaration import as_document
 from levelwind.daemon.console import age_text, borderless_table, counted, stdout_console
+from levelwind.daemon.printable import one_line
 from levelwind.daemon.shown_groups.group_documents import group_summary, member_documents
 from levelwind.daemon.shown_groups.offset_rows import offset_rows, offset_table
 from levelwind.daemon.shown_groups.partition_rows import partition_rows
@@ -139,7 +140,8 @@ def print_group(
 
     console = stdout_console()
     records, lag = shown.records, shown.measured.lag
-    console.print(Text(shown.name, style="bold").append(f"  {_lag_line(lag)}", "not bold"))
+    name = Text(one_line(shown.name), style="bold")
+    console.print(name.append(f"  {_lag_line(lag)}", "not bold"))
     for line in load_lines(lag.drain):
         console.print(line, soft_wrap=True)
     if records.plan:

@@ -10,6 +10,7 @@ from levelwind.assignors.json_problems import MAX_LINE_LENGTH
 from levelwind.assignors.problem.inputs import ProblemError
 from levelwind.assignors.registry import STRATEGIES
 from levelwind.daemon.errors import ConfigurationError
+from levelwind.daemon.printable import one_line
 from levelwind.daemon.simulation.engine import PlayRules, simulate
 from levelwind.daemon.simulation.results import StrategyFigures, table
 from levelwind.daemon.simulation.scenario import Size, generate_world
@@ -114,7 +115,7 @@ class SimulationResult:
         )
         target, pause = self.request.target, self.request.pause
         return (
-            f"{self.title}\n"
+            f"{one_line(self.title)}\n"
             f"target: no record waits longer than {target:g} s; a member of capacity 1 reads "
             f"{self.world.fleet.speed:,.1f} records/s; a hand-over takes {pause:g} s, {stops}\n"
             f"{table(self.rows)}\n"

@@ -10,8 +10,12 @@ from hypothesis import strategies as st
 from rich.text import Text
 
 from levelwind.daemon import console, plain_console
-from levelwind.daemon.printable import FORMULA, cell, printable
+from levelwind.daemon.inspection.compare import GroupComparison
+from levelwind.daemon.inspection.tables import print_group
+from levelwind.daemon.printable import FORMULA, cell, one_line, printable
+from levelwind.daemon.shown_groups.group_view import GroupView
 from levelwind.daemon.shown_groups.offset_rows import OffsetRow, write_csv
+from levelwind.daemon.shown_groups.shown_group import ShownGroup
 from levelwind.daemon.telemetry import log_config
 from levelwind.daemon.telemetry.logger import Logger
 
@@ -54,6 +58,21 @@ def test_tables_lines_and_texts_of_the_console_are_printable(name, monkeypatch):
     plain = Text.from_ansi(out.getvalue()).plain
     assert steers(plain) == []
     assert plain.count(printable(name)) >= 2
+
+
+@pytest.mark.parametrize("name", ["a\nb  12  0", "a\tb", "a\r\nb"])
+def test_no_name_begins_another_row_or_line(name, capsys):
+    table = console.borderless_table(("NAME", False), ("LAG", True))
+    table.add_row(name, "1")
+    shown = console.stdout_console()
+    shown.print(table)
+    shown.print(f"group {name} is paused", soft_wrap=True)
+    print_group(ShownGroup(GroupView(name)), 1)
+    write_csv([OffsetRow(name)])
+    out = capsys.readouterr().out
+    assert name not in out
+    assert out.count(one_line(name)) == 4
+    assert GroupComparison(id=name, title=name, error=name).as_text().count("\n") == 2
 
 
 def test_a_line_of_a_command_is_printable(capsys):

@@ -54,5 +54,6 @@ def _print_section(title: str, lines: Iterable[str]) -> None:
     console = stdout_console()
     for number, line in enumerate(lines):
         if number == 0:
-            console.print(f"\n{title}", soft_wrap=True)
+            console.print()
+            console.print(title, soft_wrap=True)
         console.print(f"  {line}", soft_wrap=True)

@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
@@ -109,6 +110,15 @@ def test_the_text_page_has_the_table_the_groups_and_what_following_needs(capsys)
     assert "observed for 1 min in 2 samples" in out
     assert "can follow by advisory, proxy; perhaps published, managed" in out
     assert "proxy: consumers as they are; for the daemon READ on group GROUP" in out
+
+
+def test_no_group_forges_the_row_or_the_section_of_another(capsys):
+    page = assessed(observed(GROUP, *SAMPLES))
+    [group] = page.groups
+    print_assessment(replace(page, groups=(replace(group, name="a\nb"),)))
+    lines = capsys.readouterr().out.splitlines()
+    assert sum(line.startswith("a\\nb") for line in lines) == 2
+    assert not [line for line in lines if line.startswith("b")]
 
 
 def test_one_sample_says_that_it_knows_no_rates(capsys):

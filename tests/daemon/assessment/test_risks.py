@@ -86,6 +86,12 @@ def test_a_rule_says_what_was_seen(kind):
     assert risks(observation)[kind] == text
 
 
+def test_records_that_wait_are_a_lower_bound_beside_a_partition_without_a_known_end():
+    samples = ((0.0, [4, 1], [10, None]), (60.0, [4, 1], [10, None]))
+    text = risks(observed(NONE, *samples))["nobody_reads"]
+    assert text == "the group has no member, and ≥6 records wait"
+
+
 def test_a_group_at_rest_is_at_no_risk():
     assert risks(observed(ONE, *RESTS, retention_minutes=10_080)) == {}
 
