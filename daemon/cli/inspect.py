@@ -42,6 +42,7 @@ def table_options(command: Callable[..., None]) -> Callable[..., None]:
             "--format",
             "form",
             type=click.Choice(["table", "json", "csv", "text"]),
+            callback=lambda _context, _option, form: "table" if form == "text" else form,
             default="table",
             show_default=True,
             help="Format of the output; csv has a line for each partition, text is table.",

@@ -178,6 +178,26 @@ def test_a_text_that_is_no_utf_8_is_wrong_usage_and_is_named(arguments, named):
     assert "is no UTF-8" in result.output
 
 
+@pytest.mark.parametrize(
+    ("form", "clears"), [("table", True), ("text", True), ("json", False), ("csv", False)]
+)
+@pytest.mark.parametrize("command", [("groups",), ("describe", "g")])
+def test_text_is_table_also_where_it_is_watched(monkeypatch, command, form, clears):
+    shown = []
+
+    def watching(_settings, _seconds, *, clear):
+        shown.append(clear)
+        yield
+
+    def show(*_, form, **__):
+        shown.append(form)
+
+    for name, stand_in in (("watching", watching), ("show_groups", show), ("show_group", show)):
+        monkeypatch.setattr(f"levelwind.daemon.inspection.show.{name}", stand_in)
+    assert levelwind(*command, "--watch", "2", "--format", form).exit_code == 0
+    assert shown == [clears, "table" if form == "text" else form]
+
+
 def number_options():
     """Command, name and type of each option or argument that is a number or a duration."""
     for name in COMMANDS:
