@@ -220,6 +220,7 @@ def assess(seconds: float, patterns: tuple[str, ...], form: str, source: Setting
     if form == "json":
         click.echo(json.dumps(assessment.as_json(), sort_keys=True))
     elif form == "html":
-        click.echo(html_page(assessment), nl=False)
+        # In bytes: the page says that it is UTF-8, whatever the output's encoding is.
+        click.echo(html_page(assessment).encode(), nl=False)
     else:
         print_assessment(assessment)

@@ -7,8 +7,10 @@ nothing, of classic groups, of those of KIP-848, of managed and of empty ones al
 from __future__ import annotations
 
 import csv
-import sys
+import io
 from typing import TYPE_CHECKING, NamedTuple
+
+import click
 
 from levelwind.daemon.console import borderless_table, stdout_console
 from levelwind.daemon.printable import cell
@@ -178,14 +180,16 @@ def print_offset_rows(rows: Iterable[OffsetRow]) -> None:
 
 
 def write_csv(rows: Iterable[OffsetRow]) -> None:
-    """Write the rows to standard output as CSV, with the columns in the first line.
+    """Write the rows to standard output as CSV in UTF-8, with the columns in the first line.
 
     A field without a value is empty.
     """
-    writer = csv.writer(sys.stdout, lineterminator="\n")
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
     writer.writerow(COLUMNS)
     for row in rows:
         writer.writerow(
             "" if value is None else cell(value) if isinstance(value, str) else _text(value)
             for value in row
         )
+    click.echo(file.getvalue().encode(), nl=False)

@@ -10,6 +10,7 @@ from levelwind.daemon.cli.main import COMMANDS, main
 from levelwind.daemon.cli.options import Duration, SettingsSource
 from levelwind.daemon.shown_groups.group_view import GroupView
 from levelwind.daemon.simulation.strategy.candidates import candidate
+from levelwind_testing.records import lag
 
 CJK = "\N{CJK UNIFIED IDEOGRAPH-4E2D}"
 
@@ -196,6 +197,21 @@ def test_text_is_table_also_where_it_is_watched(monkeypatch, command, form, clea
         monkeypatch.setattr(f"levelwind.daemon.inspection.show.{name}", stand_in)
     assert levelwind(*command, "--watch", "2", "--format", form).exit_code == 0
     assert shown == [clears, "table" if form == "text" else form]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "latin-1", "ascii"])
+def test_a_file_of_a_command_is_utf_8_whatever_the_encoding_of_the_output(monkeypatch, encoding):
+    runner = CliRunner(charset=encoding)
+    name = f"\xfc-{CJK}"
+    page = f'<meta charset="utf-8"><td>\N{GREATER-THAN OR EQUAL TO}20 of {name}</td>\n'
+    monkeypatch.setattr("levelwind.daemon.assessment.observing.observe", lambda *_, **__: None)
+    monkeypatch.setattr("levelwind.daemon.assessment.pages.html_page.html_page", lambda _: page)
+    assert runner.invoke(main, ["assess", "--format", "html"]).stdout_bytes == page.encode()
+    views = {name: GroupView(name, lags={"t": lag(5, group=name)})}
+    monkeypatch.setattr("levelwind.daemon.inspection.show.read_views", lambda _: views)
+    monkeypatch.setattr("levelwind.daemon.inspection.show.described_members", lambda *_: {})
+    shown = runner.invoke(main, ["groups", "--format", "csv"]).stdout_bytes
+    assert shown.decode().splitlines()[1].startswith(f"{name},t,0,")
 
 
 def number_options():
