@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 INTERVAL_SECONDS = 2.0
 """Pause between two checks; each is one request."""
 
+STOP_SECONDS = 1.0
+"""Longest wait for the thread at the end: a question that hangs takes several seconds."""
+
 MISSING_CHECKS = 2
 """Checks in a row that must miss a topic: a broker may be late to know of a topic."""
 
@@ -95,10 +98,13 @@ class TopicWatch:
         self._thread.start()
 
     def stop(self) -> None:
-        """End the watch; returns when its thread has ended."""
+        """End the watch; returns when its thread has ended, or has taken `STOP_SECONDS`.
+
+        A thread that still waits for an answer then reports nothing and asks nothing more.
+        """
         self._stopping.set()
         if self._thread.is_alive() and self._thread is not threading.current_thread():
-            self._thread.join()
+            self._thread.join(STOP_SECONDS)
 
     def _run(self) -> None:
         while not self._stopping.wait(self._interval):
@@ -106,9 +112,10 @@ class TopicWatch:
             try:
                 ids = topic_ids(self._client, self._names, self._timeout)
             except ClusterUnavailableError:  # whoever follows the topics logs an outage
-                self._look_for_a_controller()
+                if not self._stopping.is_set():
+                    self._look_for_a_controller()
                 continue
-            if replaced := self._replaced(ids):
+            if (replaced := self._replaced(ids)) and not self._stopping.is_set():
                 self._on_replaced(replaced)
                 return
 

@@ -7,6 +7,7 @@ larger than the topic takes costs itself alone: the one before it stays.
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaError, KafkaException
@@ -41,8 +42,11 @@ PREFERRED: Mapping[str, Any] = {
     "message.max.bytes": 4 * LARGEST_WIDE_BYTES,
 }
 """Preferred settings of the producer."""
-ACKNOWLEDGE_SECONDS = 12.0
+ACKNOWLEDGE_SECONDS = 12
 """Longest wait for acknowledgements; longer than `message.timeout.ms`."""
+RECOVER_SECONDS = 5.0
+"""Seconds without progress after which reading the state back is left to the next tick."""
+CLOSE_SECONDS = 2.0
 
 
 class MetadataTopic:
@@ -54,8 +58,11 @@ class MetadataTopic:
         topics: Topics,
         log: Any,
         unwritten: UnwrittenRecords,
+        ending: threading.Event | None = None,
     ) -> None:
+        """Make a writer; once `ending` is set it writes nothing more and waits for nothing."""
         self._unwritten = unwritten
+        self._ending = ending or threading.Event()
         self._config = client_config
         self._topics = topics
         self._log = log
@@ -70,7 +77,7 @@ class MetadataTopic:
             NotFoundError: the topic does not exist.
             ClusterUnavailableError: the cluster did not answer in time.
         """
-        items = read_to_end(self._config, self._topics, ("metadata",))
+        items = read_to_end(self._config, self._topics, ("metadata",), timeout=RECOVER_SECONDS)
         return recovered(item.record for item in items)
 
     def publish(self, changes: Sequence[Change], before: Collection[str]) -> Collection[Key]:
@@ -85,12 +92,14 @@ class MetadataTopic:
             The keys of those that are larger than the topic takes: they are not published.
 
         Raises:
-            UnansweredError: not all others were acknowledged.
+            UnansweredError: not all others were acknowledged, or the observer ends.
         """
         outcomes: list[KafkaError | None] = []
         for change in changes:
             self._produce(change, lambda error, _: outcomes.append(error))
-        self._producer.flush(ACKNOWLEDGE_SECONDS)
+        for _ in range(ACKNOWLEDGE_SECONDS):
+            if not self._producer.flush(1.0) or self._ending.is_set():
+                break
         if failed := [error for error in outcomes if error is not None]:
             raise UnansweredError(f"{len(failed)} changes were not published: {failed[0].str()}")
         if len(outcomes) < len(changes):
@@ -118,8 +127,9 @@ class MetadataTopic:
             raise UnansweredError(self._lost_sample)
 
     def close(self) -> None:
-        """Send the pending records, for a few seconds at most."""
-        self._producer.flush(5)
+        """Send the pending records, for two seconds at most; what is left is never sent."""
+        if self._producer.flush(CLOSE_SECONDS):
+            self._producer.purge()
         self._unwritten.forget(self._topics.metadata)
 
     def _sampled(self, error: KafkaError | None, _message: Message) -> None:
@@ -127,6 +137,8 @@ class MetadataTopic:
             self._lost_sample = f"a sample was not published: {error.str()}"
 
     def _produce(self, record: Change | OffsetsRecord, delivered: OnDelivery) -> None:
+        if self._ending.is_set():
+            raise UnansweredError("the observer ends")
         producer = self._producer
         try:
             count = self._count(producer)

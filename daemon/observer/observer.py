@@ -10,6 +10,7 @@ one.
 from __future__ import annotations
 
 import re
+import threading
 import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
 
     from apscheduler.events import JobEvent
     from apscheduler.schedulers.base import BaseScheduler
+    from confluent_kafka.admin import AdminClient
 
     from levelwind.assignors.protocol.records import OffsetsRecord
     from levelwind.assignors.protocol.topics import Topics
@@ -73,6 +75,27 @@ EXAMPLES = 5
 LONGEST_REST_SECONDS = 10.0
 """Longest pause after an expensive tick. The CPU time of a tick includes other work of the process,
 so the pause needs a bound."""
+
+
+class EndingClient:
+    """An admin client that is asked nothing more once the observer ends.
+
+    While brokers hang each request takes its whole time-out, and a tick makes a dozen of them.
+    """
+
+    def __init__(self, client: AdminClient, ending: threading.Event) -> None:
+        self._client = client
+        self._ending = ending
+
+    def __getattr__(self, name: str) -> Any:
+        """Return the client's attribute.
+
+        Raises:
+            UnansweredError: the observer ends.
+        """
+        if self._ending.is_set():
+            raise UnansweredError("the observer ends")
+        return getattr(self._client, name)
 
 
 class Observer:
@@ -111,9 +134,10 @@ class Observer:
         self._selection = Selection.of(
             settings.include, (*settings.exclude, re.escape(topics.prefix) + ".*")
         )
-        self._client = clients.admin(client_config)
+        self._ending = threading.Event()
+        self._client: Any = EndingClient(clients.admin(client_config), self._ending)
         unwritten = unwritten or UnwrittenRecords(self._log)
-        self._topic = MetadataTopic(client_config, topics, self._log, unwritten)
+        self._topic = MetadataTopic(client_config, topics, self._log, unwritten, self._ending)
         self._scheduler: BaseScheduler | None = None
         self._skips: Throttle[str] = Throttle(interval=30.0)
         # Written by the layout job alone; the samples' job reads the state, which is replaced and
@@ -175,8 +199,16 @@ class Observer:
             for job in (METADATA_JOB, OFFSETS_JOB):
                 self._scheduler.modify_job(job, next_run_time=datetime.now(UTC))
 
+    def ask_to_end(self) -> None:
+        """Ask and write nothing more; returns at once.
+
+        A tick that runs ends with the request that it waits for.
+        """
+        self._ending.set()
+
     def close(self) -> None:
-        """Remove the jobs, send the pending records and close the clients."""
+        """Remove the jobs, send the pending records and close the clients; no tick may run."""
+        self._ending.set()
         if self._scheduler is not None:
             self._scheduler.remove_listener(self._on_job)
             for job in (METADATA_JOB, OFFSETS_JOB):
@@ -209,13 +241,15 @@ class Observer:
     def _attempt(self, job: str, act: Callable[[], None]) -> None:
         outage = self._outages[job]
         tick = job.rpartition(".")[2]
-        if outage.pausing(time.monotonic()):
+        if self._ending.is_set() or outage.pausing(time.monotonic()):
             return
         self._client.poll(0)  # delivers librdkafka's log lines
         begun = time.monotonic()
         try:
             act()
         except (UnansweredError, ClusterUnavailableError, NotFoundError) as error:
+            if self._ending.is_set():
+                return
             self._ticked(tick, time.monotonic() - begun, False)
             if outage.lost(time.monotonic()):
                 self._log.warning("observer.unreachable", tick=tick, error=str(error))
@@ -347,8 +381,10 @@ class Observer:
             samples if publish_all else changed_samples(self._published_samples, samples)
         )
         self._published_samples = {record.topic: record for record in samples}
+        if self._ending.is_set():
+            return
         self._held.read_on(self._settings.timeout)
-        if self._settings.detect_control_records:
+        if self._settings.detect_control_records and not self._ending.is_set():
             # The result goes into the next sample, so that no sample waits for it.
             readable_partitions = partitions_by_id(
                 (topic.id, topic.topic, topic.partitions) for topic in readable

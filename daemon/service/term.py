@@ -189,8 +189,10 @@ class Term:
         self._on_end.close()
 
     def _fall_silent(self, *, farewell: bool) -> None:
-        """Post no records and write no canaries any more."""
+        """Post no records, ask for no layout and write no canaries any more."""
         self._intake.stand_by()
+        if self._observer is not None:
+            self._observer.ask_to_end()
         if self._canary is not None:
             self._canary.stop(farewell=farewell)
             self._canary = None

@@ -5,9 +5,17 @@ import shutil
 import subprocess
 
 import pytest
+import yaml
 
 from levelwind.daemon.config.settings import load
-from levelwind_testing.manifests import SYSTEMD, parsed_command, unit_options, words_of
+from levelwind_testing.manifests import (
+    CHART,
+    DOCKER,
+    SYSTEMD,
+    parsed_command,
+    unit_options,
+    words_of,
+)
 
 UNITS = sorted(SYSTEMD.glob("*.service"))
 MOST_EXPOSURE = 1.1
@@ -40,6 +48,16 @@ def test_a_unit_is_started_again_however_it_ended(unit):
     assert options["Restart"] == ["always"]
     assert options["StartLimitIntervalSec"] == ["0"]
     assert not options.keys() & {"RestartPreventExitStatus", "SuccessExitStatus"}
+
+
+def test_a_daemon_has_the_same_time_to_end_everywhere():
+    """A start waits for one answer for up to `topic.timeout`; as much again is left for the end."""
+    (unit,) = unit_options((SYSTEMD / "levelwind.service").read_text())["TimeoutStopSec"]
+    chart = yaml.safe_load((CHART / "values.yaml").read_text())["terminationGracePeriodSeconds"]
+    services = yaml.safe_load((DOCKER / "compose.yaml").read_text())["services"]
+    composed = {services[name]["stop_grace_period"] for name in ("daemon-1", "daemon-2")}
+    assert (int(unit), composed) == (chart, {f"{chart}s"})
+    assert chart >= 2 * load(SYSTEMD / "levelwind.toml").topic.timeout
 
 
 @every_unit
