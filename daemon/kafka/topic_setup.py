@@ -8,6 +8,7 @@ group is looked up for the first time.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
@@ -16,7 +17,13 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, Resourc
 from levelwind.assignors.protocol.topics import OFFSETS_TOPIC, TOPIC_KINDS
 from levelwind.daemon.errors import ClusterUnavailableError
 from levelwind.daemon.kafka import clients
-from levelwind.daemon.kafka.topic_specs import TopicSpec, differences, expected_topics, refusal
+from levelwind.daemon.kafka.topic_specs import (
+    FUTURE,
+    TopicSpec,
+    differences,
+    expected_topics,
+    refusal,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -69,7 +76,8 @@ def ensure_topics(
         names = [spec.name for spec in missing]
         cluster = _await_leaders(client_config, names, settings.timeout)
         _await_propagation(client_config, cluster, names, log)
-    existing = tuple(spec for spec in specs if spec not in created)
+    made = {spec.name for spec in created}
+    existing = tuple(spec for spec in specs if spec.name not in made)
     for found in _describe(client, cluster, existing, settings.timeout, log):
         expected = next(spec for spec in existing if spec.name == found.name)
         for difference in differences(expected, found):
@@ -167,6 +175,7 @@ def _create(
     """Create topics, and return those that this call created.
 
     A topic may exist after all: another daemon was quicker, or the client's metadata was old.
+    Brokers that refuse the settings are asked without the newest one.
     """
     if not missing:
         return []
@@ -181,6 +190,7 @@ def _create(
     ]
     created: list[TopicSpec] = []
     refused: list[TopicSpec] = []
+    simpler: list[TopicSpec] = []
     reason = ""
     answers = client.create_topics(new, operation_timeout=timeout, request_timeout=timeout)
     for spec in missing:
@@ -192,13 +202,16 @@ def _create(
             if error.code() in clients.AUTHORIZATION_ERRORS:
                 refused.append(spec)
                 reason = error.str()
+            elif error.code() == KafkaError.INVALID_CONFIG and FUTURE in spec.settings:
+                known = {key: value for key, value in spec.settings.items() if key != FUTURE}
+                simpler.append(replace(spec, settings=known))
             elif error.code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise ClusterUnavailableError(
                     f"{spec.name} was not created: {error.str()}"
                 ) from exception
     if refused:
         raise ClusterUnavailableError(refusal(refused, prefix, reason))
-    return created
+    return [*created, *_create(client, simpler, prefix, timeout)]
 
 
 def _describe(

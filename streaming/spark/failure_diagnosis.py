@@ -25,7 +25,7 @@ class FailureCause(Enum):
     """The disk, the memory, the installation or Spark's processes; the same checkpoint serves once
     they are in order again."""
     CLUSTER = "cluster"
-    """Kafka does not answer, or refuses a request."""
+    """Kafka does not answer, refuses a request, or holds a record that Spark cannot read."""
     CHECKPOINT = "checkpoint"
     """The checkpoint is damaged, or its offsets do not exist in the topics any more."""
     UNKNOWN = "unknown"
@@ -159,6 +159,17 @@ _RULES: tuple[tuple[FailureCause, str, re.Pattern[str]], ...] = (
     ),
     (
         FailureCause.CLUSTER,
+        (
+            "a record has a time so far ahead that Spark cannot read it, as one in nanoseconds:"
+            " take it away as docs/operations.md says; the query goes on from its last batch then"
+        ),
+        re.compile(
+            r"(?P<named>Record at topic \S+ partition \d+ offset \d+ has timestamp value -?\d+)"
+            r"|ArithmeticException: long overflow"
+        ),
+    ),
+    (
+        FailureCause.CLUSTER,
         "the pipeline's user lacks a right: `levelwind acls --role pipeline` prints what grants it",
         re.compile(r"\w+AuthorizationException: .*"),
     ),
@@ -250,8 +261,10 @@ def diagnose(error: str) -> Failure:
     """Diagnose why a query ended; `error` is the text that Spark gives."""
     line = innermost_cause(error)
     for cause, meaning, pattern in _RULES:
-        if pattern.search(error):
-            return Failure(cause=cause, summary=f"{meaning} ({line})")
+        if (found := pattern.search(error)) is not None:
+            return Failure(
+                cause=cause, summary=f"{meaning} ({found.groupdict().get('named') or line})"
+            )
     return Failure(cause=FailureCause.UNKNOWN, summary=line)
 
 

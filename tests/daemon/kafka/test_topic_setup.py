@@ -1,8 +1,11 @@
 """Our topics: what they should be, and what is done about those that are not."""
 
+import time
+from concurrent.futures import Future
 from dataclasses import replace
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import (
     AclBinding,
     AclOperation,
@@ -14,8 +17,9 @@ from confluent_kafka.admin import (
 
 from levelwind.assignors.protocol.topics import TOPIC_KINDS, Topics
 from levelwind.daemon.errors import ClusterUnavailableError, ConfigurationError
-from levelwind.daemon.kafka.topic_setup import ensure_offsets_topic, ensure_topics
+from levelwind.daemon.kafka.topic_setup import _create, ensure_offsets_topic, ensure_topics
 from levelwind.daemon.kafka.topic_specs import (
+    FUTURE,
     Difference,
     TopicSettings,
     differences,
@@ -43,6 +47,57 @@ def test_states_are_compacted_and_dead_letters_are_kept_for_thirty_days(expected
         "levelwind." + kind
         for kind in ("assignments", "control", "lag", "members", "metadata", "triggers")
     ]
+
+
+def test_what_the_pipeline_reads_takes_no_record_of_a_far_future():
+    """Spark cannot read a time in nanoseconds, and its query would end of it at each start."""
+    read = {
+        spec.name
+        for spec in expected_topics(Topics(), TopicSettings(), 3, polled=True)
+        if spec.settings.get(FUTURE) == "3600000"
+    }
+    assert read == {
+        f"levelwind.{kind}" for kind in ("assignments", "commits", "metadata", "replays")
+    }
+
+
+def test_a_bound_that_brokers_do_not_know_is_no_difference(expected):
+    spec = expected["levelwind.metadata"]
+    without = {name: value for name, value in spec.settings.items() if name != FUTURE}
+    assert differences(spec, replace(spec, settings=without)) == ()
+    (found,) = differences(spec, replace(spec, settings={**without, FUTURE: str(2**63 - 1)}))
+    assert (found.setting, found.expected) == (FUTURE, "3600000")
+
+
+class OldAdmin:
+    """An admin client of brokers that do not know a setting."""
+
+    def __init__(self, unknown):
+        self.unknown, self.made = unknown, []
+
+    def create_topics(self, new, **_):
+        return {topic.topic: self._answer(topic) for topic in new}
+
+    def _answer(self, topic):
+        answer = Future()
+        if self.unknown in topic.config:
+            error = KafkaError(
+                KafkaError.INVALID_CONFIG, f"Unknown topic config name: {self.unknown}"
+            )
+            answer.set_exception(KafkaException(error))
+        else:
+            self.made.append(topic.topic)
+            answer.set_result(None)
+        return answer
+
+
+def test_brokers_that_do_not_know_the_bound_get_the_topic_without_it(expected):
+    specs = tuple(expected.values())
+    admin = OldAdmin(FUTURE)
+    assert {spec.name for spec in _create(admin, specs, "levelwind.", 1.0)} == set(expected)
+    assert sorted(admin.made) == sorted(expected)
+    with pytest.raises(ClusterUnavailableError, match=r"control was not created: .*segment\.ms"):
+        _create(OldAdmin("segment.ms"), [expected["levelwind.control"]], "levelwind.", 1.0)
 
 
 def test_control_has_one_partition_and_the_others_as_many_as_set():
@@ -127,6 +182,24 @@ def test_what_is_missing_is_made_once_and_is_as_it_should_be(client_config, fres
     log.events.clear()
     ensure_topics(client_config, topics, TopicSettings(), log)
     assert log.events == []
+
+
+@pytest.mark.integration
+def test_a_record_with_a_time_in_nanoseconds_is_refused(client_config, fresh, log):
+    topics = Topics(fresh("lw") + ".")
+    ensure_topics(client_config, topics, TopicSettings(), log)
+    refused = []
+    producer = Producer(client_config)
+    producer.produce(
+        topics.metadata,
+        b"{}",
+        b'["topic","t"]',
+        0,
+        on_delivery=lambda error, _: refused.append(error.code()),
+        timestamp=time.time_ns(),
+    )
+    producer.flush(20)
+    assert refused == [KafkaError.INVALID_TIMESTAMP]
 
 
 @pytest.mark.integration

@@ -234,6 +234,17 @@ def test_a_limit_that_was_reached_is_named(text: str, named: str) -> None:
     assert named in diagnose(text).summary
 
 
+def test_a_record_whose_time_spark_cannot_read_is_named() -> None:
+    (death,) = [death for death in PROVOKED if "nanoseconds" in death["how"]]
+    failure = diagnose(death["text"])
+    assert failure.cause is FailureCause.CLUSTER
+    assert (
+        "topic levelwind.metadata partition 0 offset 2 has timestamp value 17960" in failure.summary
+    )
+    bare = diagnose("Job aborted\nCaused by: java.lang.ArithmeticException: long overflow")
+    assert bare.cause is FailureCause.CLUSTER
+
+
 def test_a_missing_module_is_named() -> None:
     (death,) = [death for death in PROVOKED if "not installed" in death["how"]]
     assert (
