@@ -15,12 +15,14 @@ from __future__ import annotations
 
 import json
 from enum import IntEnum
-from functools import cache, lru_cache
+from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from levelwind.streaming.messages.remembered import remembered
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,6 +31,10 @@ if TYPE_CHECKING:
 
 LEAST_FOR_ARROW = 256
 """Size of a matrix from which Arrow is quicker."""
+REMEMBERED_OWNERS, REMEMBERED_RACKS, REMEMBERED_WIDTHS = 128, 64, 16
+"""The numbers of texts of owners, of racks and of zeros that are remembered."""
+MAX_REMEMBERED_TEXT = 2**18
+"""The characters up to which one is: the racks and owners of 10,000 partitions have as many."""
 WORD_BITS = 64
 """Number of columns up to which a row of a mask is one number."""
 MAX_HUNDREDTHS = 10**15
@@ -240,9 +246,9 @@ def without_unclaimed(own: OwnFields, members: str, claim: Claim) -> OwnFields:
         return own
     counted = json.loads(f"{{{own.lag[1:]}}}")
     lag = counted["lag"]
-    owned = _owned(members) if members else frozenset[int]()
+    owned = _owned(members) if members else b""
     claimable = range(len(lag)) if claim is Claim.NONE else json.loads(own.uncommitted)
-    unclaimed = [index for index in claimable if index not in owned]
+    unclaimed = [index for index in claimable if index >= len(owned) or not owned[index]]
     if not unclaimed:
         return own
     rest = json.loads(f"{{{own.seconds[1:]}}}")
@@ -263,11 +269,11 @@ def without_unclaimed(own: OwnFields, members: str, claim: Claim) -> OwnFields:
     return own._replace(lag=lag_text, seconds=rest_text)
 
 
-@lru_cache(maxsize=4096)
-def _owned(members: str) -> frozenset[int]:
-    """The partitions with an owner, from the fields that `owner_fields` writes."""
+@remembered(REMEMBERED_OWNERS, MAX_REMEMBERED_TEXT)
+def _owned(members: str) -> bytes:
+    """For each partition 1 if it has an owner, from the fields that `owner_fields` writes."""
     owner = json.loads(f"{{{members[1:]}}}").get("owner", ())
-    return frozenset([partition for partition, index in enumerate(owner) if index >= 0])
+    return bytes([index >= 0 for index in owner])
 
 
 def owner_fields(
@@ -300,7 +306,7 @@ def owner_racks(members: Sequence[tuple[str, str | None]]) -> str:
     return text(racks) if any(rack is not None for rack in racks) else ""
 
 
-@lru_cache(maxsize=4096)
+@remembered(REMEMBERED_OWNERS, MAX_REMEMBERED_TEXT, size=lambda *texts: sum(map(len, texts)))
 def local_field(racks: str, owner_fields: str, owner_racks: str) -> str:
     """The field `local` of a lag record: whether the owner's rack holds a replica, by partition.
 
@@ -321,10 +327,12 @@ def local_field(racks: str, owner_fields: str, owner_racks: str) -> str:
     return fields(("local", text(local))) if any(flag is not None for flag in local) else ""
 
 
-@lru_cache(maxsize=256)
+@remembered(REMEMBERED_RACKS, MAX_REMEMBERED_TEXT)
 def _parsed(racks: str) -> tuple[frozenset[str], ...]:
     """Replica racks of a topic, by partition, from JSON; parsed once for all its groups."""
-    return tuple(map(frozenset, json.loads(racks)))
+    sets: dict[tuple[str, ...], frozenset[str]] = {}
+    rows = map(tuple, json.loads(racks))
+    return tuple([sets.setdefault(row, frozenset(row)) for row in rows])
 
 
 def _rows(matrix: str) -> pa.StringArray:
@@ -332,7 +340,7 @@ def _rows(matrix: str) -> pa.StringArray:
     return pa.array(matrix[2:-2].split("],["), pa.string())
 
 
-@lru_cache(maxsize=64)
+@remembered(REMEMBERED_WIDTHS, MAX_REMEMBERED_TEXT, size=lambda size: size)
 def _zeros(size: int) -> str:
     """As many zeros, as a JSON list has them between its brackets."""
     return ",".join("0" * size)

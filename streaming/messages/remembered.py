@@ -6,7 +6,7 @@ from functools import lru_cache, wraps
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sized
 
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
@@ -17,8 +17,12 @@ SHORT_SHARE = 128
 remembered for each long one: a fleet has thousands of topics, each with a few groups."""
 
 
+def _length_of_first(values: Sized, *_: object) -> int:
+    return len(values)
+
+
 def remembered(
-    lists: int, longest: int, size: Callable[..., int] = len
+    lists: int, longest: int, size: Callable[..., int] = _length_of_first
 ) -> Callable[[Callable[_Arguments, _Result]], Callable[_Arguments, _Result]]:
     """Remember a function's results for lists; very long ones would take too much memory.
 
@@ -27,7 +31,7 @@ def remembered(
     Args:
         lists: the number of lists that are remembered.
         longest: the size up to which a list is.
-        size: gives the size of a list, the function's first argument.
+        size: gives the size of the function's arguments; by default the length of the first one.
     """
 
     def decorate(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
@@ -37,7 +41,7 @@ def remembered(
 
         @wraps(function)
         def call(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
-            length = size(args[0])
+            length = size(*args)
             if length <= longest_short:
                 return of_short(*args, **kwargs)
             return (of_long if length <= longest else function)(*args, **kwargs)

@@ -80,7 +80,9 @@ def _lists(name: str, matrix: Int64, of_interest: Mask) -> list[str]:
     return fields
 
 
-@remembered(REMEMBERED_LAYOUTS, MAX_REMEMBERED_LAYOUT)
+@remembered(
+    REMEMBERED_LAYOUTS, MAX_REMEMBERED_LAYOUT, size=lambda racks, width: max(len(racks), width)
+)
 def _racks_text(racks: Racks, partitions: int) -> str:
     """The racks of so many partitions, which may be more or fewer than the layout has."""
     return lag_json.text((racks + ((),) * partitions)[:partitions])
