@@ -205,10 +205,9 @@ class Publisher:
                 error = clients.kafka_error(exception)
                 if error.fatal() or error.txn_requires_abort():
                     raise self._classify("send", error) from exception
-                self._finish()
-                if error.code() in PASSING_ERRORS:
-                    raise ClusterUnavailableError(_refused(record, error)) from exception
-                raise UnpublishableError(_refused(record, error)) from exception
+                if error.code() not in PASSING_ERRORS:
+                    self._refusal = self._refusal or _refused(record, error)
+                raise _AbortError(_refused(record, error)) from exception
 
     def _delivered(self, record: OutgoingRecord) -> OnDelivery:
         def delivered(error: KafkaError | None, _: Message) -> None:

@@ -98,6 +98,24 @@ def test_no_record_is_blamed_for_a_topic_a_right_or_another_record(producer, log
         publisher.publish([RECORD])
 
 
+@pytest.mark.parametrize("code", [KafkaError._STATE, KafkaError._INVALID_ARG])
+def test_an_early_record_is_blamed_though_the_client_then_takes_no_more(producer, log, code):
+    """Its refusal comes while later records of a long transaction are handed over."""
+    publisher = Publisher({}, Topics("lw."), log=log)
+    take = producer.produce
+
+    def produce(*arguments, **options):
+        if producer.delivered:
+            producer.delivered[0](KafkaError(KafkaError.MSG_SIZE_TOO_LARGE), None)
+            producer.refused = KafkaError(code)
+        take(*arguments, **options)
+
+    producer.produce = produce
+    late = OutgoingRecord(topic="lw.triggers", key=b"k", value=b"v", partition=0)
+    with pytest.raises(UnpublishableError, match=r"lw\.assignments/0 is refused"):
+        publisher.publish([RECORD, late])
+
+
 def test_an_error_that_is_fatal_to_the_client_ends_the_term(producer, log):
     publisher = Publisher({}, Topics("lw."), log=log)
     producer.dead = KafkaError(KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, fatal=True)
