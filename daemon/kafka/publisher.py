@@ -22,7 +22,7 @@ from levelwind.daemon.telemetry.logger import Logger
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from confluent_kafka import Message
+    from confluent_kafka import Message, Producer
 
     from levelwind.assignors.protocol.topics import Topics
     from levelwind.daemon.kafka.record_writer import OnDelivery, OutgoingRecord
@@ -117,7 +117,8 @@ class Publisher:
         self._timeout = timeout
         self._log = log or Logger()
         self._id = f"{topics.prefix}{role}"
-        self._producer = clients.producer(client_config, {**REQUIRED, "transactional.id": self._id})
+        self._config = client_config
+        self._producer = self._new_producer()
         self._fenced = ""
         """Reason why this daemon is not the planner any more; empty while it is. Final once set."""
         self._unfinished: Literal["nothing", "commit", "abort"] = "nothing"
@@ -125,8 +126,13 @@ class Publisher:
         self._refusal = ""
         """Why the brokers refuse a record of the last transaction; empty if they refused none."""
 
+    def _new_producer(self) -> Producer:
+        return clients.producer(self._config, {**REQUIRED, "transactional.id": self._id})
+
     def init(self) -> None:
         """Become the planner: fence the one before, and abort its open transaction.
+
+        May be called again after it failed for want of an answer or of the right.
 
         Raises:
             FencedError: another daemon became the planner at the same time.
@@ -238,8 +244,10 @@ class Publisher:
     def _classify(self, what: str, error: KafkaError) -> Exception:
         lacks_right = error.code() in clients.AUTHORIZATION_ERRORS
         reason = f"{self._right(error)}: {error.str()}" if lacks_right else error.str()
-        # Fatal to the client as well, but nobody has the id in its place: the caller asks again.
+        # Fatal to the client as well, but nobody has the id in its place: the caller asks again, by
+        # another client, since this one would say the same once the right is there.
         if lacks_right and what == "initialise":
+            self._producer = self._new_producer()
             return ClusterUnavailableError(f"{what}: {reason}")
         if error.fatal() or error.code() in FENCED_ERRORS:
             self._fenced = (

@@ -51,15 +51,19 @@ class CommitsTopic:
         self._publisher = Publisher(
             config, topics, role="commits", timeout=PUBLISH_SECONDS, log=log
         )
+        self._begun = False
+        """Whether the transactional id was taken."""
 
     def begin(self) -> None:
-        """Take the transactional id.
+        """Take the transactional id, unless this topic has done so.
 
         Raises:
             FencedError: another daemon took it at the same time.
             ClusterUnavailableError: no answer in time, or no right to the id.
         """
-        self._publisher.init()
+        if not self._begun:
+            self._publisher.init()
+            self._begun = True
 
     def read(self) -> Iterator[tuple[bytes | None, bytes | None]]:
         """Yield keys and values from the beginning to the present end.

@@ -5,6 +5,7 @@ import queue
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka.admin import ResourceType
 
 from levelwind.assignors.protocol.topics import Topics
 from levelwind.daemon.access.rights_check import require_rights
@@ -159,6 +160,24 @@ def test_a_right_that_is_taken_away_and_given_back_costs_the_planner_a_term_at_m
         publisher = wait_until("a new term", begun)
     with contextlib.closing(publisher):
         wait_until("the next step", lambda: not errors(publisher))
+
+
+def test_a_publisher_takes_its_id_once_it_has_the_right(brokers, log):
+    user = brokers.scram_user("late")
+    rights = printed("--principal", user.principal)
+    late = [each for each in rights if each.restype == ResourceType.TRANSACTIONAL_ID]
+    grant(brokers.admin, [each for each in rights if each not in late])
+    publisher = Publisher(user.librdkafka, TOPICS, role="commits", timeout=5.0, log=log)
+    with pytest.raises(ClusterUnavailableError, match="lacks WRITE on transactional id"):
+        publisher.init()
+    grant(brokers.admin, late)
+
+    def begun():
+        with contextlib.suppress(ClusterUnavailableError):
+            publisher.init()
+        return "publisher.ready" in log.names
+
+    wait_until("the id", begun)
 
 
 def test_rights_to_one_installation_are_none_to_another(brokers):

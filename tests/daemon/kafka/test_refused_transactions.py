@@ -32,6 +32,9 @@ class EndingProducer:
         if self.dead is not None:
             raise KafkaException(self.dead)
 
+    def init_transactions(self, _timeout):
+        """Succeed."""
+
     def begin_transaction(self):
         self.delivered.clear()
 
@@ -114,6 +117,19 @@ def test_an_early_record_is_blamed_though_the_client_then_takes_no_more(producer
     late = OutgoingRecord(topic="lw.triggers", key=b"k", value=b"v", partition=0)
     with pytest.raises(UnpublishableError, match=r"lw\.assignments/0 is refused"):
         publisher.publish([RECORD, late])
+
+
+def test_a_missing_right_to_the_id_is_asked_for_again_by_another_client(monkeypatch, log):
+    """The error is fatal to the client: once the right was there, it still said the same."""
+    lacking, allowed = EndingProducer(), EndingProducer()
+    lacking.dead = KafkaError(KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, fatal=True)
+    made = iter([lacking, allowed])
+    monkeypatch.setattr(module.clients, "producer", lambda *_: next(made))
+    publisher = Publisher({}, Topics("lw."), log=log)
+    with pytest.raises(LevelwindError, match=r"lacks WRITE on transactional id lw\.planner"):
+        publisher.init()
+    publisher.init()
+    assert log.names == ["publisher.ready"]
 
 
 def test_an_error_that_is_fatal_to_the_client_ends_the_term(producer, log):

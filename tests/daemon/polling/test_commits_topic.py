@@ -63,6 +63,15 @@ def test_what_was_written_is_read_again_by_the_next_daemon_which_ends_the_former
         )
 
 
+def test_a_poller_begins_again_where_it_could_not_read(opened):
+    commits = {commit_key("g", "t", 0): commit_value(7, 0, 1)}
+    with closing(opened()) as topic:
+        topic.begin()
+        topic.begin()
+        topic.write(commits)
+        wait_until("the commit", lambda: dict(topic.read()) == commits)
+
+
 def test_a_poller_that_lost_the_id_says_so_and_does_not_take_it_again(
     opened, client_config, fresh, kafka, log
 ):
