@@ -20,9 +20,12 @@ from levelwind.daemon.wire.group_requests import (
     GROUP_AUTHORIZATION_FAILED,
     GROUP_ID_NOT_FOUND,
     NO_ERROR,
-    FindCoordinatorRequest,
 )
-from levelwind.daemon.wire.poll_requests import FetchOffsetsRequest, ListGroupsRequest
+from levelwind.daemon.wire.poll_requests import (
+    FetchOffsetsRequest,
+    FindCoordinatorsRequest,
+    ListGroupsRequest,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -32,12 +35,19 @@ if TYPE_CHECKING:
     from levelwind.daemon.polling.poll_schedule import PollSchedule
     from levelwind.daemon.wire.broker_connection import Address
     from levelwind.daemon.wire.describe_requests import DescribedConsumerGroup, DescribedGroup
-    from levelwind.daemon.wire.poll_requests import FetchedGroup, ListedGroup, ListedGroups
+    from levelwind.daemon.wire.poll_requests import (
+        FetchedGroup,
+        FoundCoordinator,
+        ListedGroup,
+        ListedGroups,
+    )
 
 SETTLED = frozenset({"Stable", "Empty", "Dead"})
 """States of classic groups in which the members' own bytes are told."""
 COMMITS, MEMBERS = "commits", "members"
 """What a group is asked for."""
+COORDINATORS_ASKED = 1000
+"""Groups of one question for their coordinators."""
 MOVING = ELSEWHERE | {GROUP_ID_NOT_FOUND}
 """Errors that the next round does not have: the group moves, or has just gone."""
 
@@ -87,22 +97,26 @@ class PollRound:
         listed = await asyncio.gather(*(self._ask_broker(broker) for broker in brokers.values()))
         if not self._outcome.unanswered:
             names = [group.name for groups in listed for group in groups]
-            for name in self._schedule.ended(self._mirror.groups, names):
-                if await self._has_coordinator(name, next(iter(brokers.values()))):
-                    self._mirror.end(name)
+            missing = self._schedule.ended(self._mirror.groups, names)
+            for name in await self._coordinated(missing, next(iter(brokers.values()))):
+                self._mirror.end(name)
         self._outcome.groups = sum(map(len, listed))
         return self._outcome
 
-    async def _has_coordinator(self, group: str, broker: Address) -> bool:
-        """Whether there is a broker that would list a group.
+    async def _coordinated(self, groups: Sequence[str], broker: Address) -> list[str]:
+        """Those of some groups for which there is a broker that would list them.
 
-        While its partition of the offsets topic has no leader, none does, and none says so.
+        While its partition of the offsets topic has no leader, none does, and none says so. All
+        groups of such a partition are missing at once, and again and again.
         """
-        try:
-            found = await self._coordinators.ask(broker, FindCoordinatorRequest(group))
-        except ConnectionFailedError:
-            return False
-        return found.error not in ELSEWHERE
+        found: list[FoundCoordinator] = []
+        for first in range(0, len(groups), COORDINATORS_ASKED):
+            request = FindCoordinatorsRequest(groups[first : first + COORDINATORS_ASKED])
+            try:
+                found += await self._coordinators.ask(broker, request)
+            except ConnectionFailedError:
+                break
+        return [each.group for each in found if each.error not in ELSEWHERE]
 
     async def _ask_broker(self, address: Address) -> Sequence[ListedGroup]:
         """Ask one broker about the groups that it coordinates, and return those."""

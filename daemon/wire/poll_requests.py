@@ -2,7 +2,8 @@
 
 Each is of a fixed version that brokers from 3.0 on take, and asks for many groups at once. Fields
 stand in the order of the protocol; `read` raises `WireError` for bytes that do not fit.
-Source: the message definitions of Apache Kafka; KIP-709 (offsets of many groups), KIP-848.
+Source: the message definitions of Apache Kafka; KIP-699 (coordinators of many groups), KIP-709
+(offsets of many groups), KIP-848.
 """
 
 # ruff: noqa: D102 - every request has the same three: body (its fields), read (its response's).
@@ -54,6 +55,14 @@ class ListedGroups(NamedTuple):
 
     error: int
     groups: tuple[ListedGroup, ...]
+
+
+class FoundCoordinator(NamedTuple):
+    """Whether a group has a coordinator."""
+
+    group: str
+    error: int
+    """0: it has one; otherwise why the broker names none."""
 
 
 class FetchedGroup(NamedTuple):
@@ -120,6 +129,36 @@ class ListGroupsRequest:
             return found
 
         return ListedGroups(error, fields.array(group, compact=True, min_bytes=4))
+
+
+@dataclass(frozen=True, slots=True)
+class FindCoordinatorsRequest:
+    """Question whether some groups have a coordinator (KIP-699)."""
+
+    KEY: ClassVar = 10
+    VERSION: ClassVar = 4
+    FLEXIBLE: ClassVar = True
+
+    groups: Sequence[str]
+
+    def body(self) -> bytes:
+        of_groups = b"\0"
+        return of_groups + compact_array([compact_string(name) for name in self.groups]) + b"\0"
+
+    def read(self, fields: Reader) -> tuple[FoundCoordinator, ...]:
+        fields.int32()  # throttle time
+
+        def coordinator() -> FoundCoordinator:
+            group = fields.string(compact=True)
+            fields.int32()  # node id
+            fields.string(compact=True)  # host
+            fields.int32()  # port
+            found = FoundCoordinator(group, fields.int16())
+            fields.nullable_string(compact=True)  # message
+            fields.tags()
+            return found
+
+        return fields.array(coordinator, compact=True, min_bytes=14)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,14 +17,14 @@ from levelwind.daemon.wire.group_requests import (
     COORDINATOR_NOT_AVAILABLE,
     GROUP_AUTHORIZATION_FAILED,
     NO_ERROR,
-    CoordinatorResponse,
-    FindCoordinatorRequest,
 )
 from levelwind.daemon.wire.poll_requests import (
     PLAIN_PARTITION,
     Broker,
     FetchedGroup,
     FetchOffsetsRequest,
+    FindCoordinatorsRequest,
+    FoundCoordinator,
     ListedGroup,
     ListedGroups,
     ListGroupsRequest,
@@ -34,9 +34,12 @@ BROKERS = {1: Broker("a", 1), 2: Broker("b", 2)}
 
 
 class ModelledBrokers:
-    """Two brokers and one group, which its coordinator lists while there is one."""
+    """Two brokers and some groups, which their coordinator lists while there is one."""
 
-    def __init__(self):
+    def __init__(self, groups=("g",)):
+        self.groups = groups
+        self.asked = 0
+        """Questions for coordinators."""
         self.coordinator = 1
         """The number of the group's coordinator; None: no broker is."""
         self.named = NO_ERROR
@@ -52,17 +55,21 @@ class ModelledBrokers:
         lists = self.coordinator is not None and BROKERS[self.coordinator] == address
         match request:
             case ListGroupsRequest():
-                group = ListedGroup("g", "consumer", "Empty", "classic")
-                return ListedGroups(NO_ERROR, (group,) if lists else ())
-            case FetchOffsetsRequest():
+                names = self.groups if lists else ()
+                listed = (ListedGroup(name, "consumer", "Empty", "classic") for name in names)
+                return ListedGroups(NO_ERROR, tuple(listed))
+            case FetchOffsetsRequest(groups):
                 committed = uvarint(2) + PLAIN_PARTITION.pack(0, 7, -1, 1, 0, 0)
-                return (FetchedGroup("g", NO_ERROR, {"t": committed}),)
-            case DescribeGroupsRequest():
-                return (DescribedGroup(NO_ERROR, "Empty", "consumer", "", (), "g"),)
-            case FindCoordinatorRequest():
+                return tuple(FetchedGroup(name, NO_ERROR, {"t": committed}) for name in groups)
+            case DescribeGroupsRequest(groups):
+                return tuple(
+                    DescribedGroup(NO_ERROR, "Empty", "consumer", "", (), name) for name in groups
+                )
+            case FindCoordinatorsRequest(groups):
+                self.asked += 1
                 if self.named is None:
                     raise ConnectionFailedError("no answer")
-                return CoordinatorResponse(self.named, "", "b", 2)
+                return tuple(FoundCoordinator(name, self.named) for name in groups)
 
 
 def commits_after(rounds, brokers, mirror, schedule):
@@ -91,3 +98,26 @@ def test_a_group_ends_only_where_there_is_a_broker_that_would_list_it(named, end
     brokers.coordinator = 2
     assert commits_after(1, brokers, *about) == ["g"]
     assert bool(about[0].unwritten) == ends, "what was kept is not written anew"
+
+
+def test_groups_without_a_coordinator_cost_one_question_together():
+    """One each took six seconds of each second round for 600, and nothing was written before."""
+    brokers, about = (
+        ModelledBrokers([f"g{n}" for n in range(600)]),
+        (CommitMirror(), PollSchedule()),
+    )
+    commits_after(1, brokers, *about)
+    brokers.coordinator, brokers.named = None, COORDINATOR_NOT_AVAILABLE
+    assert len(commits_after(ABSENT_ROUNDS, brokers, *about)) == 600
+    assert brokers.asked == 1
+
+
+def test_no_question_for_coordinators_is_without_bounds():
+    brokers, about = (
+        ModelledBrokers([f"g{n}" for n in range(2500)]),
+        (CommitMirror(), PollSchedule()),
+    )
+    commits_after(1, brokers, *about)
+    brokers.coordinator = None
+    assert commits_after(ABSENT_ROUNDS, brokers, *about) == []
+    assert brokers.asked == 3

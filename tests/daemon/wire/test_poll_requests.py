@@ -32,6 +32,7 @@ REQUESTS = [
     kafka.BrokersRequest(),
     kafka.ListGroupsRequest(typed=True),
     kafka.ListGroupsRequest(typed=False),
+    kafka.FindCoordinatorsRequest(("g", "h")),
     kafka.FetchOffsetsRequest(("g", "h")),
     kafka.FetchOffsetsRequest(("g",), {"g": {"t": b"\1"}}),
     DescribeGroupsRequest(("g",)),
@@ -73,6 +74,7 @@ def test_requests_are_written_as_their_versions_say():
         "03 02 67 00 00 02 68 00 00"  # two groups, of each all topics
         "00 00"  # what is committed, open transactions left out
     )
+    assert kafka.FindCoordinatorsRequest(("g", "h")).body() == bytes.fromhex("00 03 0267 0268 00")
     assert encode_request(kafka.ListGroupsRequest(typed=True), 1, "")[4:8].hex() == "00100005"
     assert encode_request(kafka.ListGroupsRequest(typed=False), 1, "")[4:8].hex() == "00100004"
     assert DescribeGroupsRequest(("g", "h")).body() == array([string("g"), string("h")]) + (b"\0")
@@ -82,6 +84,18 @@ def test_brokers_tell_their_addresses():
     raw = int32(0) + array([int32(2) + string("b") + int32(92) + nullable_string("rack")])
     found = kafka.BrokersRequest().read(Reader(raw + nullable_string("cluster") + int32(2)))
     assert found == {2: kafka.Broker("b", 92)}
+
+
+def test_a_broker_says_which_groups_have_a_coordinator():
+    def found(group, error, message):
+        address = int32(1) + compact_string("b") + int32(92)
+        return compact_string(group) + address + int16(error) + message + b"\0"
+
+    raw = int32(0) + compact_array([found("g", 0, b"\0"), found("h", 15, compact_string("none"))])
+    assert kafka.FindCoordinatorsRequest(("g", "h")).read(Reader(raw + b"\0")) == (
+        kafka.FoundCoordinator("g", 0),
+        kafka.FoundCoordinator("h", 15),
+    )
 
 
 @pytest.mark.parametrize("typed", [False, True])
