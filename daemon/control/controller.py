@@ -430,7 +430,8 @@ def _recover(
         group = state.groups[name]
         mode = state.modes.get(name, "managed")
         if group.plan is not None and group.plan.mode not in ("managed", mode):
-            state, ended = undecided(state, end_plan(group), context)
+            reason = f"the settings have the group in mode {mode}"
+            state, ended = undecided(state, end_plan(group, reason), context)
             effects += ended
     state, more = _receive(state, recovered.pending, clock)
     return state, [*effects, *more]

@@ -181,6 +181,13 @@ VOCABULARY: tuple[EventSpec, ...] = (
         "hand-over costs, or over budget. It is considered again after `retry_in` seconds.",
     ),
     _event(
+        "plan.ended",
+        "info",
+        "group group_epoch reason",
+        "The plan of a watched group was deleted, for this reason: the group is gone, or the "
+        "settings have it in another mode. Who applied it gets no further one.",
+    ),
+    _event(
         "plan.evaluated",
         "info",
         "group expected achieved met cooldown",

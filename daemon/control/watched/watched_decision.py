@@ -95,17 +95,19 @@ def _decide_unseen(group: ManagedGroup, context: ControlContext) -> Decision:
     if context.now - since < GONE_SECONDS:
         return Decision(group=replace(group, unseen_since=since))
     forgotten = replace(group, policy=PolicyState(), proposal=None, speeds=None)
-    ended = Decision(group=forgotten) if group.plan is None else end_plan(forgotten)
+    reason = "nothing has named the group for an hour"
+    ended = Decision(group=forgotten) if group.plan is None else end_plan(forgotten, reason)
     return replace(ended, records=(*ended.records, *ended_proposal(group)))
 
 
-def end_plan(group: ManagedGroup) -> Decision:
+def end_plan(group: ManagedGroup, reason: str) -> Decision:
     """Delete the plan of a group that is gone, or that the settings no longer have watched."""
     epoch = max(group.next_epoch - 1, group.ledger.epoch)
     ended = replace(
         group, plan=None, basis=None, target={}, ledger=replace(group.ledger, epoch=epoch)
     )
-    return Decision(group=ended, records=(Tombstone(("g", group.name)),))
+    event = LogEvent("plan.ended", {"group": group.name, "group_epoch": epoch, "reason": reason})
+    return Decision(group=ended, records=(Tombstone(("g", group.name)),), events=(event,))
 
 
 def _watched(group: ManagedGroup, snapshot: WatchedSnapshot) -> ManagedGroup:

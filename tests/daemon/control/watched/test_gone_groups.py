@@ -56,6 +56,8 @@ def test_nothing_is_left_of_a_group_that_is_gone_for_an_hour(mode):
     play.wait(20, step=5)
     assert not any(record.key[0] in {"g", "p"} for record in play.kept())
     assert list(play.state.groups) == []
+    [ended] = play.logged("plan.ended")
+    assert (ended["group"], ended["reason"]) == ("g", "nothing has named the group for an hour")
     play.restart()
     assert list(play.state.groups) == []
 
