@@ -11,9 +11,13 @@ import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
 from functools import partial
+from math import inf
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias, TypeVar
 
+from confluent_kafka import KafkaException
+
+from levelwind.assignors.boot_clock import boot_seconds
 from levelwind.assignors.clients.confluent.consumer import ManagedConsumer
 
 if TYPE_CHECKING:
@@ -22,6 +26,9 @@ if TYPE_CHECKING:
 
     from levelwind.assignors.clients.confluent.ownership_evidence import FencingToken
     from levelwind.assignors.handover.member_state import Phase
+
+QUESTION_PART_SECONDS = 5.0
+"""Longest time for which the consumer's thread waits for one answer without a look at its end."""
 
 Result = TypeVar("Result")
 AsyncCallback: TypeAlias = "Callable[[AsyncManagedConsumer, list[Any]], Awaitable[object]] | None"
@@ -222,23 +229,22 @@ class AsyncManagedConsumer:
 
     async def committed(self, partitions: list[Any], timeout: float = -1) -> list[Any]:
         """The group's committed offsets."""
-        return await self._call(self._consumer.committed, partitions, timeout)
+        return await self._asked(partial(self._consumer.committed, partitions), timeout)
 
     async def get_watermark_offsets(
         self, partition: Any, timeout: float = -1, *, cached: bool = False
     ) -> tuple[int, int] | None:
         """The first offset of a partition's log and the one behind its last record."""
-        return await self._call(
-            self._consumer.get_watermark_offsets, partition, timeout, cached=cached
-        )
+        question = partial(self._consumer.get_watermark_offsets, partition, cached=cached)
+        return await self._asked(question, timeout)
 
     async def list_topics(self, topic: str | None = None, timeout: float = -1) -> Any:
         """The cluster's `ClusterMetadata`."""
-        return await self._call(self._consumer.list_topics, topic, timeout)
+        return await self._asked(partial(self._consumer.list_topics, topic), timeout)
 
     async def offsets_for_times(self, partitions: list[Any], timeout: float = -1) -> list[Any]:
         """The first offsets at or after a time."""
-        return await self._call(self._consumer.offsets_for_times, partitions, timeout)
+        return await self._asked(partial(self._consumer.offsets_for_times, partitions), timeout)
 
     # The end.
 
@@ -281,6 +287,28 @@ class AsyncManagedConsumer:
         within = _WITHIN.get()
         thread = self._callback_thread if within is not None and within.active else self._thread
         return await asyncio.wrap_future(thread.submit(call, *args, **options))
+
+    async def _asked(self, question: Callable[..., Result], timeout: float) -> Result:
+        """Await the brokers' answer to a question, which is called with a time-out.
+
+        The end of the consumer waits for one part of a question at most, however long its time-out.
+        """
+
+        def ask() -> Result:
+            deadline = inf if timeout < 0 else boot_seconds() + timeout
+            while not self._ended:
+                part_ends = min(deadline, boot_seconds() + QUESTION_PART_SECONDS)
+                try:
+                    return question(timeout=max(part_ends - boot_seconds(), 0))
+                except KafkaException:
+                    if boot_seconds() < part_ends or part_ends == deadline:
+                        raise
+            raise RuntimeError("the consumer is closed")
+
+        within = _WITHIN.get()
+        if within is not None and within.active:  # it may be the end that waits for this callback
+            return await self._call(question, timeout=timeout)
+        return await self._call(ask)
 
     async def _fetched(
         self, call: Callable[[], Result], messages: Callable[[Result], list[Any]]
