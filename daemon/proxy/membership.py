@@ -55,6 +55,11 @@ if TYPE_CHECKING:
 ANSWER_SECONDS = 10.0
 """Longest wait for an answer that does not depend on other members."""
 
+OTHERS_SECONDS = 60.0
+"""Longest wait for an answer that depends on them: the process of a coordinator may be stopped, and
+nothing else shows it. Members whose handlers take longer keep a round open for longer. The proxy
+then joins the same round once more, over a new connection, which costs the group nothing."""
+
 MOST_WITHHELD_ROUNDS = 6
 """Rounds in a row that withhold partitions, after which the members are taken not to give way."""
 
@@ -67,31 +72,31 @@ NEXT_ROUND = frozenset({kafka.REBALANCE_IN_PROGRESS, kafka.ILLEGAL_GENERATION})
 
 def begin(state: ProxyState, now: float, context: ProxyContext) -> Step:
     """Join a group that has members, as a member of it or as the one that is in it already."""
-    return _join_without_id(replace(state, joined_at=now, generation=-1, draws=0), context)
+    return _join_without_id(replace(state, joined_at=now, generation=-1, draws=0), now, context)
 
 
-def join(state: ProxyState, context: ProxyContext) -> Step:
+def join(state: ProxyState, now: float, context: ProxyContext) -> Step:
     """Join the next generation; as the leader, ask the group for it."""
-    return _joining(state), [_join_request(state, context)]
+    return _joining(state, now), [_join_request(state, context)]
 
 
-def _join_without_id(state: ProxyState, context: ProxyContext) -> Step:
+def _join_without_id(state: ProxyState, now: float, context: ProxyContext) -> Step:
     """Join with a member id that the brokers draw, in place of the one that the proxy may have."""
-    return join(replace(state, member_id=""), context)
+    return join(replace(state, member_id=""), now, context)
 
 
-def _draw(state: ProxyState, context: ProxyContext) -> Step:
+def _draw(state: ProxyState, now: float, context: ProxyContext) -> Step:
     """Ask for another member id; while the group is stable that costs it no round."""
-    return _join_without_id(replace(state, draws=state.draws + 1), context)
+    return _join_without_id(replace(state, draws=state.draws + 1), now, context)
 
 
-def _joining(state: ProxyState) -> ProxyState:
+def _joining(state: ProxyState, now: float) -> ProxyState:
     member = state.standing in {Standing.LEADS, Standing.WAITS_FOR_LEAD}
     return replace(
         state,
         phase=ProxyPhase.JOINING,
         standing=state.standing if member else Standing.JOINS,
-        wake_at=NEVER,  # it ends when all members have joined
+        wake_at=now + OTHERS_SECONDS,
         answer_until=NEVER,
         rejoin_at=NEVER,
         settled=False,
@@ -119,7 +124,7 @@ def on_joined(
 ) -> Step:
     """Take in the outcome of the first phase: as the leader, dictate the assignment."""
     if joined.error in NEXT_ROUND:
-        return join(state, context)
+        return join(state, now, context)
     if joined.error != kafka.NO_ERROR:
         return on_broker_error(state, joined.error, now, context)
     member = replace(
@@ -133,9 +138,11 @@ def on_joined(
         # The group has gone over to KIP-848 meanwhile, whose coordinator lets nobody lead.
         return desert(member, now, context)
     if joined.leader != joined.member_id:
-        following = replace(member, phase=ProxyPhase.SYNCING, led=None)
+        following = replace(
+            member, phase=ProxyPhase.SYNCING, led=None, wake_at=now + OTHERS_SECONDS
+        )
         if member.draws and _may_draw(member):
-            return _draw(following, context)
+            return _draw(following, now, context)
         return following, [Send(_sync(following, {}, context))]
     answer = dictate(
         joined.protocol,
@@ -210,7 +217,7 @@ def on_synced(
 ) -> Step:
     """Take in the outcome of the second phase; who does not lead looks at the others."""
     if synced.error in NEXT_ROUND:
-        return join(state, context)
+        return join(state, now, context)
     if synced.error != kafka.NO_ERROR:
         return on_broker_error(state, synced.error, now, context)
     if state.leads:
@@ -233,7 +240,7 @@ def on_surveyed(
         return _inherit(state, described, now, context)
     surveyed = replace(state, order=order_of(others.keys() - {leader.id}))
     if described.state == "Stable" and _may_draw(surveyed):
-        return _draw(surveyed, context)
+        return _draw(surveyed, now, context)
     return _settle(surveyed, _obstacle(leader.instance_id), now, context)
 
 
@@ -247,7 +254,7 @@ def _inherit(
     """
     answer = inherited(described, state.member_id, context.layouts, state.plan)
     if answer is None:
-        return join(state, context)
+        return join(state, now, context)
     return _settle(_dictating(state, answer), "", now, context)
 
 
@@ -276,7 +283,7 @@ def _settle(state: ProxyState, reason: str, now: float, context: ProxyContext) -
         event = "proxy.leading" if state.leads else "proxy.waiting_for_lead"
         log.append(ProxyLog(event, {"group": state.group, "generation": state.generation}))
     if is_news(stable):
-        joining, effects = join(stable, context)
+        joining, effects = join(stable, now, context)
         return joining, [*log, *effects]
     return stable, log
 
@@ -307,7 +314,7 @@ def beat(state: ProxyState, now: float, context: ProxyContext) -> Step:
     if now >= state.answer_until:
         return on_disconnected(state, "the coordinator did not answer a heartbeat", now, context)
     if state.leads and (now >= state.rejoin_at or _outdated(state, context)):
-        return join(state, context)
+        return join(state, now, context)
     beating = replace(state, wake_at=now + context.settings.heartbeat)
     if state.answer_until < NEVER:
         return beating, []  # the last one is under way
@@ -317,7 +324,7 @@ def beat(state: ProxyState, now: float, context: ProxyContext) -> Step:
 def on_heartbeat(state: ProxyState, error: int, now: float, context: ProxyContext) -> Step:
     """Take in the answer to a heartbeat, the first one on a new connection among them."""
     if error in NEXT_ROUND:
-        return join(state, context)
+        return join(state, now, context)
     if error != kafka.NO_ERROR:
         return on_broker_error(state, error, now, context)
     answered = replace(state, answer_until=NEVER, lost_connections=0)
@@ -325,7 +332,7 @@ def on_heartbeat(state: ProxyState, error: int, now: float, context: ProxyContex
         return answered, []
     # The connection was lost before the proxy had settled, or a plan came before it was back.
     if not state.settled or is_news(answered):
-        return join(answered, context)
+        return join(answered, now, context)
     return replace(answered, phase=ProxyPhase.STABLE, wake_at=now + context.settings.heartbeat), []
 
 

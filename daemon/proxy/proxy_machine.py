@@ -106,7 +106,7 @@ def _on_plan(state: ProxyState, now: float, context: ProxyContext) -> Step:
     if state.phase is ProxyPhase.AWAY and state.standing is Standing.WAITS_FOR_PLAN:
         return (state, []) if state.plan is None else (replace(state, wake_at=now), [])
     if state.phase is ProxyPhase.STABLE and is_news(state):
-        return join(state, context)
+        return join(state, now, context)
     if state.phase is ProxyPhase.CARRYING:
         return carrying.on_plan(state, now, context)
     return state, []
@@ -125,7 +125,8 @@ def _on_woken(state: ProxyState, now: float, context: ProxyContext) -> Step:
         case ProxyPhase.CARRYING:
             return carrying.beat(state, now, context)
         case _:
-            return on_disconnected(state, "the coordinator did not answer in time", now, context)
+            reason = f"the coordinator did not answer in time while {state.phase.value}"
+            return on_disconnected(state, reason, now, context)
 
 
 def _on_connected(state: ProxyState, now: float, context: ProxyContext) -> Step:

@@ -155,6 +155,49 @@ def play():
     return Play()
 
 
+def waits_in_vain(play, doing):
+    """Let the coordinator be silent until the proxy connects anew."""
+    play.wake()
+    assert play.of("proxy.disconnected")[-1]["error"] == (
+        f"the coordinator did not answer in time while {doing}"
+    )
+    assert play.departed[-1] == "", "it stays a member"
+    play.wake()
+    play.give(Connected(VERSIONS))
+
+
+def test_a_coordinator_that_never_answers_the_first_join_is_asked_anew(play):
+    play.describe()
+    assert play.state.phase is ProxyPhase.JOINING
+    waits_in_vain(play, "joining")
+    assert play.last == DescribeGroupRequest("g")
+    itself = DescribedMember("p", INSTANCE, "client")
+    play.answer(DescribedGroup(0, "PreparingRebalance", "consumer", "range", (itself,)))
+    assert isinstance(play.last, kafka.JoinRequest)
+
+
+def test_a_leader_whose_coordinator_never_answers_joins_the_same_round_again(play):
+    play.lead()
+    play.give(PlanArrived(plan(a=[0], b=[1, 2, 3, 4, 5], epoch=2)))
+    assert play.state.phase is ProxyPhase.JOINING
+    waits_in_vain(play, "joining")
+    assert isinstance(play.last, kafka.HeartbeatRequest)
+    play.answer(kafka.HeartbeatResponse(kafka.REBALANCE_IN_PROGRESS))
+    assert isinstance(play.last, kafka.JoinRequest)
+    assert play.last.member_id == "p"
+
+
+def test_a_follower_waits_for_the_leaders_assignment_no_longer_than_for_a_round(play):
+    play.describe()
+    joined_at = play.now
+    play.now += 50
+    play.join(leader="a")
+    assert play.state.phase is ProxyPhase.SYNCING
+    assert play.state.wake_at > joined_at + 100, "the wait for the round does not count"
+    waits_in_vain(play, "syncing")
+    assert isinstance(play.last, kafka.HeartbeatRequest)
+
+
 def test_it_joins_when_there_is_a_plan_and_dictates_it_as_the_leader(play):
     assert play.state.wake_at == NEVER, "without a plan it stays away"
     play.lead()
