@@ -256,7 +256,9 @@ def _tag_classes(
 ) -> tuple[tuple[tuple[str | None, ...], ...], Longs]:
     """The distinct tag values, and the index of each process among them."""
     values = [tuple(process.tags.get(tag) for tag in tags) for process in processes]
-    classes = sorted(set(values), key=lambda each: [value or "" for value in each])
+    classes = sorted(
+        set(values), key=lambda each: [(value is not None, value or "") for value in each]
+    )
     return tuple(classes), np.array([classes.index(each) for each in values], dtype=np.int64)
 
 

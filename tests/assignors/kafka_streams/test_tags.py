@@ -6,6 +6,13 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from levelwind.assignors.kafka_streams import (
+    StreamsConsumer,
+    StreamsProcess,
+    StreamsSettings,
+    Task,
+    assign,
+)
 from levelwind.assignors.kafka_streams.rack_tags import MAX_CHOICES, TagSpread
 from levelwind_testing.examples import examples
 
@@ -16,7 +23,9 @@ def random_classes(random):
         tuple(random.choice([None, "x", "y", "z"]) for _ in range(tags))
         for _ in range(random.randint(1, 6))
     }
-    classes = sorted(made, key=lambda values: [value or "" for value in values])
+    classes = sorted(
+        made, key=lambda values: [(value is not None, value or "") for value in values]
+    )
     return classes, [random.randint(1, 2) for _ in classes]
 
 
@@ -67,3 +76,43 @@ def test_with_many_classes_each_standby_goes_where_it_adds_most():
     assert all(len(choice) == 1 for choice in tag_spread.choices([0], 2))
     assert len(first) > MAX_CHOICES
     assert tag_spread.allowed([0, 150], 1) == tuple(range(200, 300))
+
+
+class SaltedText(str):
+    """A text with a hash of its own, as each process of Python gives it one."""
+
+    salt = 0
+    __slots__ = ()
+
+    def __hash__(self):
+        return hash((self.salt, str(self)))
+
+
+def test_no_plan_depends_on_the_hashes_of_texts(monkeypatch):
+    """A tag without a value is another class than one that is missing."""
+
+    def planned(salt):
+        monkeypatch.setattr(SaltedText, "salt", salt)
+        tags = [
+            {"zone": "", "cluster": "k1"},
+            {"zone": "", "cluster": "k2"},
+            {"zone": "z1", "cluster": "k1"},
+            {"cluster": "k1"},
+            {"zone": "", "cluster": "k1"},
+        ]
+        processes = [
+            StreamsProcess(
+                id=f"p{number}",
+                tags={tag: SaltedText(value) for tag, value in own.items()},
+                consumers=[
+                    StreamsConsumer(id=f"c{number}", active=(f"0_{number}",) if number < 4 else ())
+                ],
+            )
+            for number, own in enumerate(tags)
+        ]
+        settings = StreamsSettings(standby_replicas=3, rack_aware_tags=("zone", "cluster"))
+        tasks = [Task(subtopology="0", partition=number) for number in range(4)]
+        return sorted(assign(tasks, processes, settings).rows())
+
+    plan = planned(0)
+    assert all(planned(salt) == plan for salt in range(1, 30))
