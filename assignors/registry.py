@@ -7,7 +7,12 @@ from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from levelwind.assignors.optimal import Certificate, ClockCuts, optimal_plan, optimal_strategy
-from levelwind.assignors.optimal.model.plan_options import OPTION_CHECKS, number_check
+from levelwind.assignors.optimal.model.plan_options import (
+    MOST_PARTITIONS,
+    MOST_SHARE,
+    OPTION_CHECKS,
+    number_check,
+)
 from levelwind.assignors.problem.assignment import Assignment
 from levelwind.assignors.problem.group import Group
 from levelwind.assignors.problem.inputs import ProblemError
@@ -50,8 +55,8 @@ Check: TypeAlias = Callable[[str, Any], Any]
 OPTIONS: Mapping[str, Mapping[str, Check]] = MappingProxyType(
     {
         "lag-global": {
-            "max_count_skew": number_check(1, whole=True),
-            "stick_within": number_check(1.0, whole=False),
+            "max_count_skew": number_check(1, MOST_PARTITIONS, whole=True),
+            "stick_within": number_check(1, MOST_SHARE, whole=False),
         },
         "optimal": OPTION_CHECKS,
     }

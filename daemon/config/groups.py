@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from levelwind.daemon.control.settings import PlanSettings, ScalingSettings
 
 
-Figure = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-Size = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Figure = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
+Size = Annotated[float, Field(gt=0, le=2**31 - 1, allow_inf_nan=False)]
+"""Bytes of a record; Kafka has no longer one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,6 +4,7 @@ import pytest
 
 from levelwind.assignors import json_problems
 from levelwind.assignors.json_problems import solve_lines
+from levelwind.assignors.registry import OPTIONS
 
 VALID_PROBLEM = {
     "id": "p1",
@@ -102,7 +103,7 @@ def test_an_unknown_strategy_does_not_spoil_its_neighbours():
         (
             line(strategy="lag-global", options={"stick_within": "x"}),
             "p1",
-            "option stick_within: must be a number from 1.0",
+            "option stick_within: must be a number from 1 to 1000000000",
         ),
         (line(repeat=0), "p1", "repeat: must be an integer from 1"),
         (line(repeat=True), "p1", "repeat: must be an integer from 1"),
@@ -148,3 +149,42 @@ def test_a_line_beyond_the_bound_is_not_parsed(monkeypatch):
     failure, answer = answers_to(json.dumps({"id": "x" * 1000}), line())
     assert "are more than 1000" in failure["error"]
     assert "assignment" in answer
+
+
+ODD_VALUES = [
+    *(10**400, -(10**400), 1e308, 2**62, 2**63 - 1, 2**63, 10**30, -1, -1e308),
+    *(0, 1, 1.5, 1e9, 10**10, 10**15, True, None, "", "9" * 5000, [], [[]], {}, {"t0": 3}),
+    *({"t0": {key: "a"}} for key in ("9" * 5000, str(10**30), "²", "-1", "", "0")),
+    {"t0": {"0": 10**400}},
+]
+
+
+@pytest.mark.parametrize(
+    ("strategy", "option"),
+    [(strategy, option) for strategy, checks in OPTIONS.items() for option in checks],
+)
+@pytest.mark.filterwarnings("error")
+def test_a_line_with_an_odd_option_has_an_answer_or_an_error(strategy, option):
+    """And so have the lines after it."""
+    lines = [
+        json.dumps(
+            {
+                "id": number,
+                "topics": {"t0": {"partitions": 5}},
+                "lags": {"t0": [100_000, 60_000, 50_000, 7, 0]},
+                "rates": {"t0": [1e30, 1, 0, 0, 5]},
+                "members": {
+                    "a": {"topics": "*"},
+                    "b": {"topics": "*", "owned": {"t0": [0, 1, 2, 3, 4]}},
+                },
+                "strategy": strategy,
+                "options": {option: value},
+            }
+        )
+        for number, value in enumerate(ODD_VALUES)
+    ]
+    answers = [json.loads(answer) for answer in solve_lines(lines)]
+    assert [answer["id"] for answer in answers] == list(range(len(lines)))
+    for answer in answers:
+        assert "assignment" in answer or answer["error"].startswith(f"option {option}: ")
+        assert len(answer.get("error", "")) < 300

@@ -4,7 +4,6 @@ Guarantees: an option that names an absent member, topic or rack is ignored, sin
 members and topics; an option of the wrong shape is an error that names the option.
 """
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -12,6 +11,16 @@ from typing import Any, Literal, TypeAlias
 
 from levelwind.assignors.problem.inputs import ProblemError
 
+MOST_PARTITIONS = 10**15
+"""Largest option that counts partitions, as in the daemon's settings: sums stay within 64 bits."""
+MOST_SHOWN = 100
+"""Characters of a wrong value that its error shows."""
+MAX_DIGITS = 20
+"""Digits of a partition that is given as a text; no partition has more."""
+MOST_SECONDS = 10_000_000_000
+"""Largest option in seconds, three centuries: more than any setting of the daemon allows."""
+MOST_SHARE = 1_000_000_000
+"""Largest option that is a share of something."""
 NO_PINS: Mapping[str, Mapping[int, str]] = MappingProxyType({})
 
 Counts: TypeAlias = Literal["load", "even"]
@@ -88,30 +97,42 @@ class Options:
         )
 
 
-def number_check(minimum: float, *, whole: bool, optional: bool = False) -> OptionCheck:
-    """Return a check for a finite number that is at least `minimum`."""
+def number_check(
+    minimum: float, maximum: float, *, whole: bool, optional: bool = False
+) -> OptionCheck:
+    """Return a check for a number from `minimum` to `maximum`."""
 
     def check(option: str, value: Any) -> Any:
         if optional and value is None:
             return None
         valid = isinstance(value, int if whole else int | float) and not isinstance(value, bool)
-        if not valid or not minimum <= value < math.inf:
+        if not valid or not minimum <= value <= maximum:
             kind = "an integer" if whole else "a number"
-            raise ProblemError(f"option {option}: must be {kind} from {minimum} up, not {value!r}")
+            raise ProblemError(
+                f"option {option}: must be {kind} from {minimum} to {maximum}, not {_shown(value)}"
+            )
         return value
 
     return check
 
 
+def _shown(value: Any) -> str:
+    """A wrong value as the error shows it; Python writes no integer of thousands of digits."""
+    if isinstance(value, int) and value.bit_length() > MOST_SHOWN:
+        return "a number of many digits"
+    text = repr(value)
+    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}..."
+
+
 def _counts(option: str, value: Any) -> Counts:
     if value not in ("load", "even"):
-        raise ProblemError(f"option {option}: must be 'load' or 'even', not {value!r}")
+        raise ProblemError(f"option {option}: must be 'load' or 'even', not {_shown(value)}")
     return "even" if value == "even" else "load"
 
 
 def _names(option: str, value: Any) -> tuple[str, ...]:
     if isinstance(value, str) or not isinstance(value, list | tuple | set | frozenset):
-        raise ProblemError(f"option {option}: must be a list of names, not {value!r}")
+        raise ProblemError(f"option {option}: must be a list of names, not {_shown(value)}")
     if not all(isinstance(name, str) for name in value):
         raise ProblemError(f"option {option}: must hold names, each a string")
     return tuple(sorted(set(value)))
@@ -122,7 +143,7 @@ def _pins(option: str, value: Any) -> Mapping[str, Mapping[int, str]]:
         isinstance(members, Mapping) for members in value.values()
     ):
         raise ProblemError(
-            f"option {option}: must be {{topic: {{partition: member}}}}, not {value!r}"
+            f"option {option}: must be {{topic: {{partition: member}}}}, not {_shown(value)}"
         )
     return {
         topic: {
@@ -134,18 +155,22 @@ def _pins(option: str, value: Any) -> Mapping[str, Mapping[int, str]]:
 
 
 def _partition(option: str, topic: str, value: Any) -> int:
-    if isinstance(value, str) and value.isdecimal():  # JSON's keys are strings
-        value = int(value)
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+    number = value
+    # JSON's keys are strings; Python reads no integer of thousands of digits.
+    if isinstance(value, str) and value.isdecimal() and len(value) <= MAX_DIGITS:
+        number = int(value)
+    valid = isinstance(number, int) and not isinstance(number, bool)
+    if not valid or not 0 <= number <= MOST_PARTITIONS:
         raise ProblemError(
-            f"option {option}: {topic!r}: a partition must be a number from 0 up, not {value!r}"
+            f"option {option}: {topic!r}: a partition must be a number from 0 to"
+            f" {MOST_PARTITIONS}, not {_shown(value)}"
         )
-    return value
+    return int(number)
 
 
 def _member(option: str, topic: str, value: Any) -> str:
     if not isinstance(value, str):
-        raise ProblemError(f"option {option}: {topic!r}: must name a member, not {value!r}")
+        raise ProblemError(f"option {option}: {topic!r}: must name a member, not {_shown(value)}")
     return value
 
 
@@ -156,13 +181,13 @@ OPTION_CHECKS: Mapping[str, OptionCheck] = MappingProxyType(
         "drain": _names,
         "evacuate": _names,
         "counts": _counts,
-        "count_slack": number_check(0, whole=True, optional=True),
-        "load_tolerance": number_check(0, whole=False),
-        "load_floor": number_check(0, whole=False),
-        "cross_tolerance": number_check(0, whole=False),
-        "move_cost": number_check(0, whole=False),
-        "max_moves": number_check(0, whole=True, optional=True),
-        "time_budget": number_check(0, whole=False),
-        "horizon": number_check(0, whole=False, optional=True),
+        "count_slack": number_check(0, MOST_PARTITIONS, whole=True, optional=True),
+        "load_tolerance": number_check(0, MOST_SHARE, whole=False),
+        "load_floor": number_check(0, MOST_SECONDS, whole=False),
+        "cross_tolerance": number_check(0, MOST_SHARE, whole=False),
+        "move_cost": number_check(0, MOST_SECONDS, whole=False),
+        "max_moves": number_check(0, MOST_PARTITIONS, whole=True, optional=True),
+        "time_budget": number_check(0, MOST_SECONDS, whole=False),
+        "horizon": number_check(0, MOST_SECONDS, whole=False, optional=True),
     }
 )

@@ -362,10 +362,16 @@ def test_a_drained_member_keeps_what_nobody_else_reads():
         ({"pins": ["t"]}, "option pins: must be {topic: {partition: member}}"),
         ({"drain": "m"}, "option drain: must be a list of names"),
         ({"evacuate": [5]}, "option evacuate: must hold names"),
-        ({"load_tolerance": -1}, "option load_tolerance: must be a number from 0 up"),
+        (
+            {"load_tolerance": -1},
+            "load_tolerance: must be a number from 0 to 1000000000, not -1",
+        ),
         ({"counts": "odd"}, "option counts: must be 'load' or 'even', not 'odd'"),
-        ({"horizon": -1}, "option horizon: must be a number from 0 up"),
-        ({"max_moves": 1.5}, "option max_moves: must be an integer from 0 up"),
+        ({"horizon": -1}, "option horizon: must be a number from 0 to 10000000000, not -1"),
+        (
+            {"max_moves": 1.5},
+            "option max_moves: must be an integer from 0 to 1000000000000000, not 1.5",
+        ),
     ],
 )
 def test_an_option_of_the_wrong_shape_is_named(options, message):

@@ -74,11 +74,17 @@ def test_the_command_line_gives_names_with_commas_between():
     [
         (
             'pins.t = { x = "a" }',
-            "groups.g: option pins: 't': a partition must be a number from 0 up, not 'x'",
+            (
+                "groups.g: option pins: 't': a partition must be a number from 0 to"
+                " 1000000000000000, not 'x'"
+            ),
         ),
         (
             'pins.t = { -1 = "a" }',
-            "groups.g: option pins: 't': a partition must be a number from 0 up, not '-1'",
+            (
+                "groups.g: option pins: 't': a partition must be a number from 0 to"
+                " 1000000000000000, not '-1'"
+            ),
         ),
         ("pins = { t = 1 }", "groups.g.pins.t: Input should be a valid dictionary (it is 1)"),
         ("pins.t = { 0 = 7 }", "groups.g.pins.t.0: Input should be a valid string (it is 7)"),
@@ -92,6 +98,15 @@ def test_the_command_line_gives_names_with_commas_between():
             "load_tolerance = inf",
             "groups.g.load_tolerance: Input should be a finite number (it is inf)",
         ),
+        (
+            "load_tolerance = 1e308",
+            "groups.g.load_tolerance: Input should be less than or equal to",
+        ),
+        ("cross_tolerance = 1e308", "groups.g.cross_tolerance: Input should be less than"),
+        ("horizon = 1e308", "groups.g.horizon: Input should be less than or equal to"),
+        ("count_slack = 4611686018427387904", "groups.g.count_slack: Input should be less than"),
+        ("record_bytes = 1e308", "groups.g.record_bytes"),
+        (f'pins.t = {{ {"9" * 5000} = "a" }}', "groups.g: option pins: 't': a partition must be"),
         ("max_moves = 1.5", "groups.g.max_moves: Input should be a valid integer"),
         (
             "time_budget = -1",

@@ -108,9 +108,6 @@ WITHOUT_UNIT = {
     "observer.max_cpu_share",
     "scaling.member_speed",
     "groups.g.scaling.member_speed",
-    "groups.g.load_tolerance",
-    "groups.g.cross_tolerance",
-    "groups.g.record_bytes",
 }
 """Numbers that may be of any size, since they are only compared or divided by."""
 
