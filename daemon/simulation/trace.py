@@ -54,7 +54,8 @@ class Trace:
     ends: Mapping[str, Mapping[int, list[tuple[int, int]]]]
     """Time and end by topic and partition, ascending in time; an end never goes back."""
     lags: Mapping[str, Mapping[int, int]]
-    """Lag at the first sample that has one, by topic and partition."""
+    """Lag at the first sample, by topic and partition: that of the first sample that knows it, less
+    what has arrived until then."""
     racks: Mapping[str, list[tuple[int, tuple[tuple[str, ...], ...]]]]
     """Layouts by topic: the time of each change, and the replica racks by partition from then
     on."""
@@ -242,6 +243,7 @@ def _row(columns: list[str], text: str) -> dict[str, Any]:
 def _checked(reader: _TraceReader) -> Trace:
     ends_regressed = 0
     ends: dict[str, dict[int, list[tuple[int, int]]]] = {}
+    lags: dict[str, dict[int, int]] = {}
     for topic, partitions in sorted(reader.ends.items()):
         for partition, samples in sorted(partitions.items()):
             times = sorted(samples)
@@ -251,12 +253,12 @@ def _checked(reader: _TraceReader) -> Trace:
             ends_regressed += int(np.count_nonzero(steps < 0))
             rising = np.cumsum(np.maximum(steps, 0)).tolist()
             ends.setdefault(topic, {})[partition] = list(zip(times, rising, strict=True))
+            if partition in (first_lags := reader.lags.get(topic, {})):
+                at, lag = first_lags[partition]
+                lags.setdefault(topic, {})[partition] = max(lag - rising[times.index(at)], 0)
     trace = Trace(
         ends=ends,
-        lags={
-            topic: {number: lag for number, (_, lag) in sorted(first_lags.items())}
-            for topic, first_lags in sorted(reader.lags.items())
-        },
+        lags=lags,
         racks={
             topic: _changes(sorted(layouts.items()))
             for topic, layouts in sorted(reader.racks.items())

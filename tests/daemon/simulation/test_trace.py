@@ -213,6 +213,23 @@ def test_a_problem_that_does_not_fit_is_refused(problem, error):
         world_of(trace, problem)
 
 
+def test_lag_that_is_first_known_later_counts_from_the_first_sample():
+    """What has arrived until then is not counted twice."""
+    samples = [
+        {"at": 0, "topic": "t", "partition": 0, "end": 500},
+        {"at": 10_000, "topic": "t", "partition": 0, "end": 600, "lag": 130},
+        {"at": 20_000, "topic": "t", "partition": 0, "end": 700, "lag": 0},
+        {"at": 0, "topic": "t", "partition": 1, "end": 0},
+        {"at": 20_000, "topic": "t", "partition": 1, "end": 50, "lag": 7},
+        {"at": 0, "topic": "t", "partition": 2, "end": 9_000},
+        {"at": 10_000, "topic": "t", "partition": 2, "end": 40},
+        {"at": 20_000, "topic": "t", "partition": 2, "end": 60, "lag": 60},
+    ]
+    trace = read_trace(json.dumps(sample).encode() for sample in samples)
+    # Of 130, 100 arrived since; more arrived than the 7 that are left; the topic was made anew.
+    assert world_of(trace).fleet.backlog.tolist() == [30, 0, 40]
+
+
 # The command.
 
 
