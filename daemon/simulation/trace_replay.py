@@ -1,9 +1,9 @@
 """Trace replay: the world of a trace and of a problem's members.
 
 Members are those of the problem; without a problem, equal members are spread over the racks of the
-trace. Replica racks are those of the trace, and of the problem where the trace has none. Without a
-given speed, consumers are as fast as makes the trace's records take the given share of all
-consumers' speed.
+trace. Replica racks are those of the trace, and of the problem where the trace has none. Topics
+that no member reads count nowhere. Without a given speed, consumers are as fast as makes the
+trace's records take the given share of all consumers' speed.
 """
 
 from __future__ import annotations
@@ -155,8 +155,8 @@ def _counts(trace: Trace, readers: TraceReaders) -> dict[str, int]:
     }
     counts = {name: topic.partitions for name, topic in readers.topics.items()}
     for topic, count in trace.partitions().items():
-        if everything or topic in read:
-            counts[topic] = max(count, counts.get(topic, 0))
+        counts[topic] = max(count, counts.get(topic, 0))
+    counts = {topic: count for topic, count in counts.items() if everything or topic in read}
     if not any(topic in trace.ends for topic in counts):
         raise ProblemError(
             f"trace: no member of the problem reads any of its topics"

@@ -213,6 +213,23 @@ def test_a_problem_that_does_not_fit_is_refused(problem, error):
         world_of(trace, problem)
 
 
+def test_topics_of_the_problem_that_nobody_reads_count_nowhere():
+    """Their records would be lag, and part of what makes the members fast."""
+    announced = [
+        as_line(lag(at, at // 10, at // 10, topic=topic)) for at in (0, 10_000) for topic in "tu"
+    ]
+    problem = {
+        "topics": {"t": {"partitions": 2}, "u": {"partitions": 2}, "unheard": {"partitions": 3}},
+        "members": {"A": {"topics": ["t"], "owned": {"u": [0]}}},
+    }
+    world = world_of(read_trace(announced), json.dumps(problem).encode(), speed=None)
+    assert world.fleet.topics == ("t",)
+    assert world.fleet.speed == pytest.approx(2 * 100 / 0.6)
+    problem["members"]["A"]["topics"] = "*"
+    read = world_of(read_trace(announced), json.dumps(problem).encode(), speed=None)
+    assert read.fleet.topics == ("t", "u", "unheard")
+
+
 def test_lag_that_is_first_known_later_counts_from_the_first_sample():
     """What has arrived until then is not counted twice."""
     samples = [
