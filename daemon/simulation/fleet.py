@@ -33,6 +33,14 @@ class Consumer:
     capacity: float = 1.0
     """Announced relative speed."""
     priority: int = 2**31 - 1
+    container: str | None = None
+    instance_id: str | None = None
+    speed: float | None = None
+    """Records that it reads per second; None: what its capacity makes of the fleet's speed."""
+
+    def reads_per_second(self, unit: float) -> float:
+        """Records that it reads per second, where a consumer of capacity 1 reads `unit`."""
+        return self.capacity * unit if self.speed is None else self.speed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -55,7 +63,7 @@ class Fleet:
     record_bytes: Floats
     """P: bytes of one record."""
     speed: float
-    """Records that a consumer of capacity 1 reads per second."""
+    """Records that a consumer of capacity 1 reads per second, if it has no speed of its own."""
 
     @property
     def partitions(self) -> int:

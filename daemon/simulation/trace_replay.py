@@ -2,8 +2,9 @@
 
 Members are those of the problem; without a problem, equal members are spread over the racks of the
 trace. Replica racks are those of the trace, and of the problem where the trace has none. Topics
-that no member reads count nowhere. Without a given speed, consumers are as fast as makes the
-trace's records take the given share of all consumers' speed.
+that no member reads count nowhere. A member reads at the speed that the problem says. The others
+are as fast for their capacity as a given speed says, else as the median of the members with a
+speed, else as makes the trace's records take the given share of all consumers' speed.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 from math import ceil
+from statistics import median
 from typing import TYPE_CHECKING
 
 from levelwind.assignors.json_problems import parse_line, parse_problem
@@ -59,6 +61,9 @@ def _consumer(member: Member) -> Consumer:
         rack=member.rack,
         capacity=member.capacity,
         priority=member.priority,
+        container=member.container,
+        instance_id=member.instance_id,
+        speed=member.speed,
     )
 
 
@@ -111,7 +116,6 @@ def replay_world(
     )
     if not arrived:
         raise ProblemError("trace: no record arrives in a topic that a member of the problem reads")
-    capacity = sum(consumer.capacity for consumer in readers.consumers)
     for member, owned in readers.owned.items():
         for topic, numbers in owned.items():
             if topic in counts and any(not 0 <= number < counts[topic] for number in numbers):
@@ -122,7 +126,7 @@ def replay_world(
         topics=counts,
         consumers=readers.consumers,
         racks={topic: _racks(topic, trace, readers) for topic in counts},
-        speed=speed or arrived / seconds / capacity / utilisation,
+        speed=speed or _unit_speed(readers.consumers, arrived / seconds / utilisation),
         owned=readers.owned,
         backlog={
             topic: [trace.lags.get(topic, {}).get(number, 0) for number in range(count)]
@@ -142,6 +146,17 @@ def replay_world(
         ticks=max(ceil(seconds / tick), 1),
         tick=tick,
     )
+
+
+def _unit_speed(consumers: Sequence[Consumer], wanted: float) -> float:
+    """Records that a consumer of capacity 1 reads per second.
+
+    Args:
+        consumers: the consumers.
+        wanted: records that all read per second where no consumer's speed is known.
+    """
+    known = [each.speed / each.capacity for each in consumers if each.speed is not None]
+    return median(known) if known else wanted / sum(each.capacity for each in consumers)
 
 
 def _counts(trace: Trace, readers: TraceReaders) -> dict[str, int]:

@@ -111,6 +111,10 @@ class StrategyRun:
         self.live_members = fleet.present.copy()  # M: members that the control believes to be live
         self._silent: dict[int, float] = {}  # by member that ended unannounced: time of its end
         self._capacity = np.array([consumer.capacity for consumer in fleet.consumers])  # M
+        # M: records per second that a consumer reads at its whole speed.
+        self._whole_speed = np.array(
+            [each.reads_per_second(fleet.speed) for each in fleet.consumers]
+        )
         self._factor = np.ones(len(fleet.consumers))  # M: share of its speed that a consumer has
         # M: part of a record that a consumer could still have read; 0 while it does not run.
         self._part_left = np.zeros(len(fleet.consumers))
@@ -240,8 +244,7 @@ class StrategyRun:
         return self._rack_number[name]
 
     def _update_speeds(self) -> None:
-        self._speed = self._capacity * self._factor * self._fleet.speed
-        self._speed = np.maximum(self._speed, 1e-9)
+        self._speed = np.maximum(self._whole_speed * self._factor, 1e-9)
 
     def _budgets(self) -> Longs:
         """Records that each consumer (M) can read in this tick, with the part of one left over."""
@@ -349,5 +352,7 @@ class StrategyRun:
             capacity=consumer.capacity,
             speed=None if np.isnan(known[number]) else float(known[number]),
             priority=consumer.priority,
+            container=consumer.container,
+            instance_id=consumer.instance_id,
             owned=by_topic(self._fleet.names(np.flatnonzero(self.owner == number))),
         )

@@ -6,16 +6,21 @@ from click.testing import CliRunner
 
 from levelwind.assignors.problem.inputs import ProblemError
 from levelwind.assignors.protocol.records import MemberSpeed, SpeedRecord, encode
+from levelwind.assignors.strategies.range import range_strategy
 from levelwind.daemon.cli.main import main
 from levelwind.daemon.config.settings import load
+from levelwind.daemon.control.settings import ControlSettings
 from levelwind.daemon.simulation.command import rules_of
 from levelwind.daemon.simulation.fleet import Moved
+from levelwind.daemon.simulation.strategy.group_control import Rules
+from levelwind.daemon.simulation.strategy.strategy_run import HandOver, StrategyRun
 from levelwind.daemon.simulation.trace import read_trace
 from levelwind.daemon.simulation.trace_replay import (
     readers_of_problem,
     replay_world,
     uniform_readers,
 )
+from levelwind.daemon.simulation.traffic import RecentArrivals
 from levelwind.streaming.rules.skew import SkewRule
 from levelwind_testing import records
 
@@ -40,6 +45,7 @@ def as_console(record):
     return b"\t".join(encode(record))
 
 
+RULES = Rules(control=ControlSettings(), skew=SkewRule(), dead_after=15.0, grant=36.0)
 PROBLEM = json.dumps(
     {
         "topics": {"t": {"partitions": 2}},
@@ -245,6 +251,36 @@ def test_lag_that_is_first_known_later_counts_from_the_first_sample():
     trace = read_trace(json.dumps(sample).encode() for sample in samples)
     # Of 130, 100 arrived since; more arrived than the 7 that are left; the topic was made anew.
     assert world_of(trace).fleet.backlog.tolist() == [30, 0, 40]
+
+
+def test_members_of_a_problem_keep_what_strategies_go_by():
+    trace = read_trace([as_line(lag(0, 0, 0)), as_line(lag(10_000, 600, 600))])
+    member = {"topics": "*", "rack": "a", "capacity": 2.0, "priority": 3}
+    problem = {
+        "topics": {"t": {"partitions": 2}},
+        "members": {
+            "A": member | {"container": "c", "instance_id": "i", "speed": 300.0},
+            "B": {"topics": "*", "speed": 10.0},
+            "C": {"topics": "*", "capacity": 0.5},
+        },
+    }
+    world = world_of(trace, json.dumps(problem).encode(), speed=None)
+    planned = []
+
+    def watched(group, _cause):
+        planned.append(group)
+        return range_strategy(group)
+
+    run = StrategyRun(world, watched, RULES, HandOver(), 60.0)
+    # As fast for its capacity as the median of the others, 150 and 10 for a capacity of 1.
+    assert run._speed.tolist() == [300.0, 10.0, 40.0]
+    recent = RecentArrivals(world.fleet.partitions, world.tick, 60.0)
+    run.tick(0, np.zeros(world.fleet.partitions, np.int64), recent)
+    assert planned[0].containers == ("c",)
+    assert planned[0].container.tolist() == [0, -1, -1]
+    assert planned[0].instances == ("i", None, None)
+    given = world_of(trace, json.dumps(problem).encode(), speed=4.0)
+    assert StrategyRun(given, watched, RULES, HandOver(), 60.0)._speed.tolist() == [300, 10, 2]
 
 
 # The command.
