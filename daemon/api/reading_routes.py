@@ -1,5 +1,7 @@
 """Routes that change nothing: groups, history, the cluster, the pipeline and live changes."""
 
+from collections.abc import Callable, Hashable
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, HTTPException, Query
@@ -9,7 +11,7 @@ from fastapi.responses import JSONResponse, Response, StreamingResponse
 from levelwind.daemon.api.api_context import ApiContext
 from levelwind.daemon.api.event_stream import EventStreams
 from levelwind.daemon.api.views.cluster_documents import cluster_document, pipeline_document
-from levelwind.daemon.api.views.encoded_documents import EncodedDocuments
+from levelwind.daemon.api.views.encoded_documents import EncodedDocuments, encoded_bytes
 from levelwind.daemon.api.views.lag_history import POINTS
 from levelwind.daemon.api.wire_models import (
     ClusterDocument,
@@ -41,7 +43,7 @@ def group_routes(context: ApiContext) -> APIRouter:
     """Return the routes of groups and of their history."""
     router = APIRouter(prefix="/api/v1", tags=["groups"])
     view = context.view
-    documents = EncodedDocuments()
+    answer = partial(_answer, EncodedDocuments())
 
     def known(group: str) -> ShownGroup:
         view.refresh()
@@ -66,8 +68,7 @@ def group_routes(context: ApiContext) -> APIRouter:
             page = found[offset : offset + limit]
             return {"version": version, "total": len(found), "groups": page}
 
-        body = documents.get((search, sort, limit, offset), version, document)
-        return Response(body, media_type="application/json")
+        return await answer((search, sort, limit, offset), version, document)
 
     @router.get("/groups/{group:name}", response_model=GroupDocument, responses=NOT_FOUND)
     async def group(group: str) -> Any:
@@ -75,10 +76,9 @@ def group_routes(context: ApiContext) -> APIRouter:
         wanted = await run_in_threadpool(context.members_wanted, group)
         shown = known(group)
         state = (view.changed_in(group), view.cluster_version, wanted)
-        body = documents.get(
+        return await answer(
             group, state, lambda: {**group_document(shown), "members_wanted": wanted}
         )
-        return Response(body, media_type="application/json")
 
     @router.get("/offsets/{group:name}", response_model=OffsetList, responses=NOT_FOUND)
     async def offsets(group: str) -> Any:
@@ -93,7 +93,8 @@ def group_routes(context: ApiContext) -> APIRouter:
     async def history(points: Points = 60) -> Any:
         """Return lag and time to drain of all groups over time."""
         view.refresh()
-        return JSONResponse(view.history_document(points))
+        taken = view.history.taken
+        return await answer(("history", points), taken, lambda: view.history_document(points))
 
     @router.get("/history/{group:name}", response_model=HistoryDocument, responses=NOT_FOUND)
     async def group_history(group: str, points: Points = POINTS) -> Any:
@@ -139,6 +140,20 @@ def installation_routes(context: ApiContext, streams: EventStreams) -> APIRouter
         return StreamingResponse(streams.stream(), media_type="text/event-stream")
 
     return router
+
+
+async def _answer(
+    documents: EncodedDocuments, name: Hashable, state: Hashable, make: Callable[[], object]
+) -> Response:
+    """Return a document as it is kept, or else made here and encoded by another thread.
+
+    Probes and streams are answered meanwhile.
+    """
+    body = documents.known(name, state)
+    if body is None:
+        body = await run_in_threadpool(encoded_bytes, make())
+        documents.keep(name, state, body)
+    return Response(body, media_type="application/json")
 
 
 def _figure(value: object) -> float:

@@ -55,7 +55,8 @@ class LagHistory:
         self._most_groups = most_groups
         self._rings: dict[str, _Ring] = {}
         self._times = array("q", [0]) * points
-        self._taken = 0
+        self.taken = 0
+        """Points that were ever taken."""
 
     def add(self, at: int, points: Mapping[str, LagPoint]) -> None:
         """Add one point of each group; a group without one for a whole ring is forgotten.
@@ -64,9 +65,9 @@ class LagHistory:
             at: the time, in milliseconds since the epoch.
             points: by group.
         """
-        index = self._taken % self._points
+        index = self.taken % self._points
         self._times[index] = at
-        self._taken += 1
+        self.taken += 1
         nothing = LagPoint(None, None)
         for group, ring in list(self._rings.items()):
             ring.put(index, points.get(group, nothing))
@@ -95,6 +96,6 @@ class LagHistory:
         )
 
     def _indices(self, last: int | None) -> Sequence[int]:
-        count = min(self._taken, self._points)
+        count = min(self.taken, self._points)
         count = count if last is None else min(count, last)
-        return [(self._taken - count + number) % self._points for number in range(count)]
+        return [(self.taken - count + number) % self._points for number in range(count)]

@@ -26,11 +26,12 @@ def test_a_number_that_json_has_not_is_no_document():
         encoded({"a": [{"b": [float("nan")]}]})
 
 
-def test_a_document_is_made_once_for_a_state():
-    documents, made = EncodedDocuments(most=2), []
-    for state in (1, 1, 2, 2):
-        assert documents.get("g", state, lambda: made.append(1) or {"n": len(made)})
-    assert len(made) == 2
-    for name in ("h", "i", "g"):
-        documents.get(name, 2, lambda: made.append(1) or {})
-    assert len(made) == 5  # the first one had gone
+def test_the_bytes_of_a_state_are_kept_and_the_oldest_go_first():
+    documents = EncodedDocuments(most=2)
+    assert documents.known("g", 1) is None
+    documents.keep("g", 1, b"{}")
+    assert documents.known("g", 1) == b"{}"
+    assert documents.known("g", 2) is None
+    for name in ("h", "g", "i"):
+        documents.keep(name, 2, name.encode())
+    assert [documents.known(name, 2) for name in ("g", "h", "i")] == [b"g", None, b"i"]

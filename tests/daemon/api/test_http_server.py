@@ -5,6 +5,7 @@ import json
 import socket
 import ssl
 import subprocess
+import threading
 import time
 from contextlib import ExitStack, closing
 from urllib.error import URLError
@@ -20,6 +21,7 @@ from levelwind.daemon.api.access.guards import (
     PROBES,
 )
 from levelwind.daemon.api.http_server import HttpServer
+from levelwind.daemon.api.views.live_view import LiveView
 from levelwind.daemon.config.http_section import HttpSection
 from levelwind.daemon.config.settings import Settings
 from levelwind.daemon.errors import ConfigurationError
@@ -263,6 +265,54 @@ def test_probes_are_answered_beside_any_number_of_silent_connections():
         for path in (*PROBES, "/metrics", "/api/v1/groups"):
             assert client.get(path).status == (503 if path == "/readyz" else 200)
         assert client.get("/readyz").document["role"] == "starting"
+
+
+class SlowlyEncoded(dict):
+    """A document whose encoding waits until the test lets it go on."""
+
+    def __init__(self, document):
+        super().__init__(document)
+        self.begun, self.finish = threading.Event(), threading.Event()
+
+    def items(self):
+        self.begun.set()
+        assert self.finish.wait(GENEROUS_SECONDS)
+        return super().items()
+
+
+@pytest.mark.parametrize("path", ["/api/v1/history?points=7", "/api/v1/groups/orders-billing"])
+def test_others_are_answered_while_a_large_document_is_encoded(served, client, monkeypatch, path):
+    slow = SlowlyEncoded({})
+    document = {"groups": slow}
+    monkeypatch.setattr(LiveView, "history_document", lambda *_: document)
+    monkeypatch.setattr("levelwind.daemon.api.reading_routes.group_document", lambda _: document)
+    monkeypatch.setattr(LiveView, "changed_in", lambda *_: -1)  # no state that is known already
+    answers = []
+    asking = threading.Thread(target=lambda: answers.append(client.get(path)), daemon=True)
+    asking.start()
+    try:
+        assert slow.begun.wait(GENEROUS_SECONDS)
+        assert client.get("/healthz").status == 200
+        assert answers == []
+    finally:
+        slow.finish.set()
+        asking.join()
+    assert [answer.status for answer in answers] == [200]
+
+
+def test_the_history_of_one_moment_is_made_once_for_all_who_ask(served, client, monkeypatch):
+    made = []
+    make = LiveView.history_document
+    monkeypatch.setattr(
+        LiveView, "history_document", lambda *given: made.append(given) or make(*given)
+    )
+    served.take_points(1)
+    first = client.document("/api/v1/history?points=5")
+    assert client.document("/api/v1/history?points=5") == first
+    assert len(made) == 1
+    served.take_points(1)
+    assert client.document("/api/v1/history?points=5")["at"] != first["at"]
+    assert len(made) == 2
 
 
 def test_requests_beyond_the_most_are_refused_and_probes_are_not(
