@@ -54,7 +54,7 @@ CLOSE_SECONDS = 5.0
 """Longest wait for the server's thread at the end."""
 KEEP_ALIVE_SECONDS = 30
 """Time after which a connection is closed that has no request, or only a part of one."""
-LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
+LOOPBACK_NAME = "localhost"
 
 
 class HttpServer(HttpServing):
@@ -223,16 +223,14 @@ def _listening(host: str, port: int) -> socket.socket:
 
 
 def _hosts(section: HttpSection, bound: socket.socket) -> frozenset[str] | None:
-    """Return the names that requests may ask for, None for any.
+    """Return the names that requests may ask for, beside addresses; None for any.
 
     On loopback alone only its own names: another name there is a web page's that was given this
     machine's address.
     """
-    host = bound.getsockname()[0]
-    named = frozenset(name.lower() for name in section.hosts)
-    if _is_loopback(host):
-        return LOOPBACK_NAMES | named | {host}
-    return LOOPBACK_NAMES | named | {host} if named else None
+    if not section.hosts and not _is_loopback(bound.getsockname()[0]):
+        return None
+    return frozenset({LOOPBACK_NAME, *(name.lower() for name in section.hosts)})
 
 
 def _is_loopback(host: str) -> bool:

@@ -32,6 +32,6 @@ class HttpSection:
     the audit, a token has at least 20 characters. It is read again when it changes. None: nobody
     may."""
     hosts: list[str] = field(default_factory=list)
-    """Further names by which the server is asked for. On loopback it answers to the names of the
-    loopback interface and to these; on other addresses to any name where this is empty. Probes are
-    always answered."""
+    """Further names by which the server is asked for. On loopback it answers to `localhost` and to
+    these; on other addresses to any name where this is empty. Requests by address, as those of
+    Prometheus, and probes are always answered."""

@@ -2,12 +2,13 @@
 
 The page may load nothing but its own files and may not be framed. A request for a host that is not
 the daemon's is refused, so that no web page can read the API by giving its own name the address of
-this machine.
+this machine. A request by address comes from no such page, and is answered: Prometheus asks so.
 """
 
 from __future__ import annotations
 
 import json
+from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -48,7 +49,8 @@ class GuardedApp:
 
         Args:
             app: the application.
-            hosts: names that requests may ask for, in lower case and without a port; None for any.
+            hosts: names that requests may ask for, beside addresses, in lower case and without a
+                port; None for any.
         """
         self._app = app
         self._hosts = hosts
@@ -88,7 +90,8 @@ class GuardedApp:
 
     def _refusal(self, headers: Mapping[bytes, bytes]) -> tuple[int, str] | None:
         """Return status and reason of a refusal; None: the request is answered."""
-        if self._hosts is not None and _host(headers.get(b"host", b"")) not in self._hosts:
+        host = _host(headers.get(b"host", b""))
+        if self._hosts is not None and host not in self._hosts and not _is_address(host):
             return 421, "this daemon does not answer for that host"
         length = headers.get(b"content-length", b"")
         if length.isdigit() and int(length) > LARGEST_BODY_BYTES:
@@ -121,6 +124,14 @@ def _host(header: bytes) -> str:
     if text.startswith("["):
         return text[1:].partition("]")[0]
     return text.rpartition(":")[0] if text.count(":") == 1 else text
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
 
 
 async def _refuse(send: Send, status: int, error: str) -> None:

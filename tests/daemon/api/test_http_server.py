@@ -100,6 +100,18 @@ def test_another_host_is_refused_and_probes_are_not(client):
     assert client.get("/api/v1/groups", Host="LOCALHOST:9470").status == 200
 
 
+def test_a_scrape_by_address_is_answered_beside_named_hosts():
+    """Prometheus asks by a pod's address. A page that borrows this one's has a name."""
+    with closing(start(hosts=["levelwind.example"])) as server:
+        client = ApiClient(server.url)
+        wait_until_served(client)
+        hosts = ("10.1.2.3:9470", "10.1.2.3", "[fd00::5]:9470", "levelwind.example", "localhost")
+        for host in hosts:
+            assert client.get("/metrics", Host=host).status == 200, host
+        for host in ("evil.example", "10.1.2.3.evil.example:9470", "fd00"):
+            assert client.get("/metrics", Host=host).status == 421, host
+
+
 def test_a_body_that_is_too_large_is_refused(client):
     answer = client.request(
         "/api/v1/levers",
