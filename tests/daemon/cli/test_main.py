@@ -1,4 +1,5 @@
 import json
+import signal
 from importlib.metadata import version
 
 import click
@@ -17,6 +18,14 @@ CJK = "\N{CJK UNIFIED IDEOGRAPH-4E2D}"
 
 def levelwind(*arguments, stdin=None):
     return CliRunner().invoke(main, arguments, input=stdin)
+
+
+@pytest.fixture(autouse=True)
+def own_signals():
+    """Commands run in this process: `run` blocks a signal for its whole life."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    yield
+    signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
