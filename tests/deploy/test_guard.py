@@ -41,7 +41,10 @@ def is_gone(process):
 def parent():
     """A process that guards a sleeper, and that a test may end as it likes."""
     source = f"""
+        import signal
         from levelwind.deploy import guard
+        # Where the tests run under nohup, all that they start ignores it.
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
         child = guard.start({SLEEPER!r})
         child.process.wait()
     """
