@@ -306,6 +306,56 @@ PIPELINE = (
             "tests/streaming/topic/test_replays.py::test_a_groups_record_counts_after_an_upgrade"
         ),
     ),
+    SourceMutant(
+        name="one-clock-is-believed",
+        file="streaming/rules/event_time.py",
+        old="""\
+    *_, second, _ = UNKNOWN, UNKNOWN, *sorted(set(times))
+""",
+        new="""\
+    *_, second = UNKNOWN, UNKNOWN, *sorted(set(times))
+""",
+        harm="One record with a wrong clock ends all commits to a topic that is out of sight.",
+        caught_by=(
+            "tests/streaming/topic/test_update.py"
+            "::test_one_record_with_a_wrong_clock_ends_no_commit_to_a_topic_out_of_sight[commit]"
+        ),
+    ),
+    SourceMutant(
+        name="a-wrong-clock-rebuilds-each-time",
+        file="streaming/spark/checkpoint.py",
+        old="""\
+    if isinstance(begun, int) and read_at < begun:
+""",
+        new="""\
+    if isinstance(begun, int) and read_at > begun:
+""",
+        harm="Where the clock is ahead at each start, each start costs the checkpoint.",
+        caught_by=(
+            "tests/streaming/spark/test_checkpoint.py"
+            "::test_a_clock_that_is_wrong_at_each_start_costs_one_checkpoint_and_not_each"
+        ),
+    ),
+    SourceMutant(
+        name="an-outage-is-taken-for-damage",
+        file="streaming/spark/failure_diagnosis.py",
+        old="""\
+        FailureCause.MACHINE,
+        (
+            "the checkpoint's file system, or another of Spark's processes, does not answer or"
+""",
+        new="""\
+        FailureCause.CHECKPOINT,
+        (
+            "the checkpoint's file system, or another of Spark's processes, does not answer or"
+""",
+        harm="A store of objects that does not answer for a minute costs the checkpoint.",
+        caught_by=(
+            "tests/streaming/spark/test_failure_diagnosis.py"
+            "::test_a_death_that_was_provoked_has_its_cause"
+            "[a store of objects that ends its connections while a state is loaded]"
+        ),
+    ),
 )
 """Of the rules of the pipeline."""
 
@@ -764,6 +814,21 @@ SHOWN = (
         caught_by=(
             "tests/daemon/inspection/test_tables.py"
             "::test_a_published_plan_is_shown_beside_what_the_members_own"
+        ),
+    ),
+    SourceMutant(
+        name="probes-count-as-requests",
+        file="daemon/api/access/guards.py",
+        old="""\
+        if scope["path"] in PROBES:
+""",
+        new="""\
+        if scope["path"] in PROBES and self._serving < MOST_REQUESTS:
+""",
+        harm="A supervisor restarts a daemon that answers many requests.",
+        caught_by=(
+            "tests/daemon/api/test_http_server.py"
+            "::test_requests_beyond_the_most_are_refused_and_probes_are_not"
         ),
     ),
 )

@@ -27,11 +27,17 @@ AREAS = {
         "streaming/group/",
         "streaming/bucket/",
         "streaming/decoding/",
+        "streaming/spark/",
     ),
     "OBSERVER": ("daemon/observer/", "daemon/kafka/"),
     "RECORDS": ("assignors/protocol/",),
     "CLIENTS": ("assignors/clients/", "assignors/handover/", "daemon/proxy/"),
-    "SHOWN": ("daemon/shown_groups/", "daemon/gauges/", "daemon/service/availability/"),
+    "SHOWN": (
+        "daemon/shown_groups/",
+        "daemon/gauges/",
+        "daemon/service/availability/",
+        "daemon/api/",
+    ),
 }
 """Folders of the source that each part of the list is about."""
 
