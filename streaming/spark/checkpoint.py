@@ -30,6 +30,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from zipfile import BadZipFile, ZipFile
 
+from levelwind.assignors.protocol.canonical_json import LATEST_MS
 from levelwind.assignors.protocol.topics import OFFSETS_TOPIC
 from levelwind.streaming.bucket import state as bucket_state
 from levelwind.streaming.errors import PipelineError
@@ -314,11 +315,7 @@ def _read_at(entry: bytes) -> int | None:
     except (IndexError, ValueError):
         return None
     read_at = batch.get("batchTimestampMs") if isinstance(batch, dict) else None
-    return read_at if isinstance(read_at, int) and 0 <= read_at <= _LATEST_MS else None
-
-
-_LATEST_MS = 253_402_300_799_999
-"""The end of the year 9999, beyond which a time has no text."""
+    return read_at if isinstance(read_at, int) and 0 <= read_at <= LATEST_MS else None
 
 
 def _difference(marker: Mapping[str, Any], shape: CheckpointShape) -> str | None:
