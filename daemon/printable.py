@@ -4,8 +4,14 @@ Whoever may commit can name a group, also with the sequences by which a terminal
 its title, its colours or what was printed before.
 """
 
-FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""What a cell begins with that a spreadsheet computes."""
+import re
+
+FORMULA = re.compile(r"[=@\t\r]|[+-].*[^A-Za-z0-9+/_=-]", re.DOTALL)
+"""How a cell begins that a spreadsheet computes.
+
+An id in base64, as librdkafka names members, may begin with a sign as well. It calls no function
+and refers to no other sheet or file, and who compares ids must find it as it is.
+"""
 KEPT = "\n\t"
 
 
@@ -37,4 +43,4 @@ def one_line(text: str) -> str:
 
 def cell(text: str) -> str:
     """Return a text as a cell of a CSV file: one that a spreadsheet would compute has a quote."""
-    return one_line(f"'{text}" if text.startswith(FORMULA) else text)
+    return one_line(f"'{text}" if FORMULA.match(text) else text)

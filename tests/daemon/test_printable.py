@@ -3,16 +3,17 @@
 import csv
 import io
 import logging
+import string
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from rich.text import Text
 
 from levelwind.daemon import console, plain_console
 from levelwind.daemon.inspection.compare import GroupComparison
 from levelwind.daemon.inspection.tables import print_group
-from levelwind.daemon.printable import FORMULA, cell, one_line, printable
+from levelwind.daemon.printable import cell, one_line, printable
 from levelwind.daemon.shown_groups.group_view import GroupView
 from levelwind.daemon.shown_groups.offset_rows import OffsetRow, write_csv
 from levelwind.daemon.shown_groups.shown_group import ShownGroup
@@ -94,10 +95,35 @@ def test_a_log_on_a_terminal_is_printable():
     assert steers(out.getvalue()) == []
 
 
-@given(st.sampled_from(FORMULA), st.text())
+BASE64 = string.ascii_letters + string.digits + "+/-_="
+
+
+@given(st.sampled_from("=+-@\t\r"), st.text())
 def test_no_cell_is_a_formula(first, rest):
-    assert not cell(first + rest).startswith(FORMULA)
-    assert cell(first + rest)[0] == "'"
+    shown = cell(first + rest)
+    assert shown[0] == "'" or (shown[0] in "+-" and set(shown) <= set(BASE64))
+
+
+@pytest.mark.parametrize(
+    "formula",
+    [
+        "=1",
+        "@SUM(1)",
+        "+cmd|' /C calc'!A0",
+        "-WEBSERVICE(A1)",
+        "+'file:///etc/passwd'#$passwd.A1",
+        "-a\n(1)",
+    ],
+)
+def test_a_formula_has_a_quote_before_it(formula):
+    assert cell(formula).startswith("'" + formula[0])
+
+
+@given(st.text(BASE64[:-1], min_size=22, max_size=22))
+@example("+tlFQCBLTH6fCZefU80Jtg")
+@example("-tlFQCBLTH6fCZefU80Jtg")
+def test_an_id_in_base64_stays_as_the_tool_of_kafka_shows_it(member):
+    assert cell(member) == member
 
 
 def test_rows_are_written_without_formulas_and_numbers_as_they_are(capsys):
