@@ -6,11 +6,11 @@ its title, its colours or what was printed before.
 
 import re
 
-FORMULA = re.compile(r"[=@\t\r]|[+-].*[^A-Za-z0-9+/_=-]", re.DOTALL)
+FORMULA = re.compile(r"[=@\t\r]|[+-](?![A-Za-z0-9+/_-]{21}\Z)")
 """How a cell begins that a spreadsheet computes.
 
-An id in base64, as librdkafka names members, may begin with a sign as well. It calls no function
-and refers to no other sheet or file, and who compares ids must find it as it is.
+The 22 characters of a UUID in base64, as librdkafka names members, may begin with a sign as well.
+They call no function, and who compares ids must find them as they are.
 """
 KEPT = "\n\t"
 
