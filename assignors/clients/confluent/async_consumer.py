@@ -15,7 +15,7 @@ from math import inf
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias, TypeVar
 
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaError, KafkaException
 
 from levelwind.assignors.boot_clock import boot_seconds
 from levelwind.assignors.clients.confluent.consumer import ManagedConsumer
@@ -29,6 +29,16 @@ if TYPE_CHECKING:
 
 QUESTION_PART_SECONDS = 5.0
 """Longest time for which the consumer's thread waits for one answer without a look at its end."""
+NO_ANSWER_ERRORS = frozenset(
+    {
+        KafkaError._TIMED_OUT,  # noqa: SLF001 - confluent's own names
+        KafkaError._TIMED_OUT_QUEUE,  # noqa: SLF001
+        KafkaError._TRANSPORT,  # noqa: SLF001
+        KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001
+    }
+)
+"""Errors of a question that no broker has answered: it is asked again while it has time. No clock
+tells them: librdkafka takes whole milliseconds, and gives up to one too early."""
 
 Result = TypeVar("Result")
 AsyncCallback: TypeAlias = "Callable[[AsyncManagedConsumer, list[Any]], Awaitable[object]] | None"
@@ -291,19 +301,22 @@ class AsyncManagedConsumer:
     async def _asked(self, question: Callable[..., Result], timeout: float) -> Result:
         """Await the brokers' answer to a question, which is called with a time-out.
 
-        The end of the consumer waits for one part of a question at most, however long its time-out.
+        However long that is, the thread is free at the end of a part once the consumer ends.
         """
 
         def ask() -> Result:
+            if self._ended:
+                raise RuntimeError("the consumer is closed")
             deadline = inf if timeout < 0 else boot_seconds() + timeout
-            while not self._ended:
-                part_ends = min(deadline, boot_seconds() + QUESTION_PART_SECONDS)
+            while True:
+                left = max(deadline - boot_seconds(), 0.0)
+                part = min(left, QUESTION_PART_SECONDS)
                 try:
-                    return question(timeout=max(part_ends - boot_seconds(), 0))
-                except KafkaException:
-                    if boot_seconds() < part_ends or part_ends == deadline:
+                    return question(timeout=part)
+                except KafkaException as error:
+                    over = part == left or self._ended
+                    if over or error.args[0].code() not in NO_ANSWER_ERRORS:
                         raise
-            raise RuntimeError("the consumer is closed")
 
         within = _WITHIN.get()
         if within is not None and within.active:  # it may be the end that waits for this callback

@@ -4,9 +4,7 @@ import asyncio
 from threading import Event
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from levelwind.assignors.clients.confluent import async_consumer
 from levelwind.assignors.handover.timers import Timers
 from levelwind.clients.confluent import AsyncManagedConsumer
 
@@ -128,63 +126,5 @@ def test_a_closed_consumer_hands_out_nothing(ask):
         with pytest.raises(RuntimeError, match="closed"):
             await ask(consumer)
         assert [message async for message in consumer] == []
-
-    run(work)
-
-
-QUESTIONS = {
-    "committed": lambda consumer: consumer.committed([TopicPartition("t", 0)]),
-    "get_watermark_offsets": lambda consumer: consumer.get_watermark_offsets(
-        TopicPartition("t", 0)
-    ),
-    "list_topics": lambda consumer: consumer.list_topics("t"),
-    "offsets_for_times": lambda consumer: consumer.offsets_for_times([TopicPartition("t", 0, 0)]),
-}
-
-
-@pytest.mark.parametrize("name", QUESTIONS)
-def test_the_end_waits_for_no_answer_of_brokers_that_are_away(name, monkeypatch):
-    monkeypatch.setattr(async_consumer, "QUESTION_PART_SECONDS", 0.05)
-    begun = Event()
-
-    async def work():
-        consumer = nowhere()
-        question = getattr(consumer._consumer, name)
-
-        def asked(*args, **options):
-            begun.set()
-            return question(*args, **options)
-
-        monkeypatch.setattr(consumer._consumer, name, asked)
-        tasks = [asyncio.create_task(QUESTIONS[name](consumer)) for _ in range(2)]
-        await asyncio.to_thread(begun.wait)
-        await consumer.close()
-        for task in tasks:
-            with pytest.raises((KafkaException, RuntimeError)):
-                await task
-
-    run(work)
-
-
-def test_a_question_has_all_its_time_and_an_error_ends_it_at_once(monkeypatch):
-    monkeypatch.setattr(async_consumer, "QUESTION_PART_SECONDS", 0.0)
-    given = []
-
-    def answer(_partitions, timeout):
-        given.append(timeout)
-        if len(given) < 3:
-            raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
-        return ["answer"]
-
-    async def work():
-        consumer = nowhere()
-        monkeypatch.setattr(consumer._consumer, "committed", answer)
-        assert await consumer.committed([], 1e6) == ["answer"]
-        given.clear()
-        monkeypatch.setattr(async_consumer, "QUESTION_PART_SECONDS", 1e3)
-        with pytest.raises(KafkaException):
-            await consumer.committed([], 1e6)
-        assert len(given) == 1
-        await consumer.close()
 
     run(work)

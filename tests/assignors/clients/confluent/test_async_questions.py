@@ -1,0 +1,138 @@
+"""Questions of an `AsyncManagedConsumer`: how long they are asked, and whom they hold up."""
+
+import asyncio
+import socket
+from threading import Event
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+
+from levelwind.assignors.clients.confluent import async_consumer
+from levelwind.assignors.handover.timers import Timers
+from levelwind.clients.confluent import AsyncManagedConsumer
+
+PATIENCE_SECONDS = 60
+QUESTIONS = {
+    "committed": lambda consumer: consumer.committed([TopicPartition("t", 0)]),
+    "get_watermark_offsets": lambda consumer: consumer.get_watermark_offsets(
+        TopicPartition("t", 0)
+    ),
+    "list_topics": lambda consumer: consumer.list_topics("t"),
+    "offsets_for_times": lambda consumer: consumer.offsets_for_times([TopicPartition("t", 0, 0)]),
+}
+NO_ANSWERS = ("_TIMED_OUT", "_TIMED_OUT_QUEUE", "_TRANSPORT", "_ALL_BROKERS_DOWN")
+
+
+def run(work):
+    return asyncio.run(asyncio.wait_for(work(), PATIENCE_SECONDS))
+
+
+def consumer_of(bootstrap="127.0.0.1:1"):
+    """A consumer without brokers, which gives up leaving after a moment."""
+    return AsyncManagedConsumer(
+        {"bootstrap.servers": bootstrap, "log_level": 0},
+        group="g",
+        topics=["t"],
+        timers=Timers().scaled(0.01),
+    )
+
+
+def failure(name):
+    return KafkaException(KafkaError(getattr(KafkaError, name)))
+
+
+@pytest.fixture
+def silent_broker():
+    """Address of a socket whose connections are accepted and never answered."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield "{}:{}".format(*server.getsockname())
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_a_question_without_a_time_out_is_asked_until_a_silent_broker_answers(
+    name, silent_broker, monkeypatch
+):
+    # librdkafka takes whole milliseconds: it gives up before the part is over.
+    monkeypatch.setattr(async_consumer, "QUESTION_PART_SECONDS", 0.0009)
+
+    async def work():
+        consumer = consumer_of(silent_broker)
+        question, parts = getattr(consumer._consumer, name), []
+
+        def asked(*args, **options):
+            parts.append(options["timeout"])
+            return "answer" if len(parts) == 50 else question(*args, **options)
+
+        monkeypatch.setattr(consumer._consumer, name, asked)
+        assert await QUESTIONS[name](consumer) == "answer"
+        await consumer.close(0.1)
+
+    run(work)
+
+
+@pytest.mark.parametrize("error", NO_ANSWERS)
+def test_a_question_has_all_its_time_though_librdkafka_gives_up_early(error, monkeypatch):
+    given = []
+
+    def answer(_partitions, timeout):
+        given.append(timeout)
+        if len(given) < 4:
+            raise failure(error)
+        return ["answer"]
+
+    async def work():
+        consumer = consumer_of()
+        monkeypatch.setattr(consumer._consumer, "committed", answer)
+        assert await consumer.committed([], 1e6) == ["answer"]
+        assert given == [async_consumer.QUESTION_PART_SECONDS] * 4
+        await consumer.close(0.1)
+
+    run(work)
+
+
+@pytest.mark.parametrize(
+    ("error", "timeout"),
+    [("GROUP_AUTHORIZATION_FAILED", -1), ("_UNKNOWN_PARTITION", 1e6)]
+    + [(error, 0) for error in NO_ANSWERS],
+)
+def test_a_refusal_and_the_last_part_end_a_question(error, timeout, monkeypatch):
+    given = []
+
+    def answer(_partitions, timeout):
+        given.append(timeout)
+        raise failure(error)
+
+    async def work():
+        consumer = consumer_of()
+        monkeypatch.setattr(consumer._consumer, "committed", answer)
+        with pytest.raises(KafkaException) as raised:
+            await consumer.committed([], timeout)
+        assert raised.value.args[0].name() == error
+        assert len(given) == 1
+        await consumer.close(0.1)
+
+    run(work)
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_the_end_waits_for_no_answer_of_brokers_that_are_away(name, monkeypatch):
+    monkeypatch.setattr(async_consumer, "QUESTION_PART_SECONDS", 0.05)
+    begun = Event()
+
+    async def work():
+        consumer = consumer_of()
+        question = getattr(consumer._consumer, name)
+
+        def asked(*args, **options):
+            begun.set()
+            return question(*args, **options)
+
+        monkeypatch.setattr(consumer._consumer, name, asked)
+        tasks = [asyncio.create_task(QUESTIONS[name](consumer)) for _ in range(2)]
+        await asyncio.to_thread(begun.wait)
+        await consumer.close()
+        for task in tasks:
+            with pytest.raises((KafkaException, RuntimeError)):
+                await task
+
+    run(work)
