@@ -93,7 +93,9 @@ class AsyncManagedConsumer:
     The methods have the arguments, results and errors of `ManagedConsumer`. One thread carries them
     out one after the other, so a call waits for those before it, also for a long `poll`. A `poll`
     or `consume` that is cancelled loses nothing: what it got is returned by the next one. The end
-    of the consumer lets all of them return, without messages.
+    of the consumer lets all of them return, without messages. A question to the brokers that is
+    cancelled, or that the end finds unanswered, holds the thread up for five seconds at most, in a
+    callback too; at the end it raises `KafkaException`, as after its time-out.
 
     Args:
         config: As for `ManagedConsumer`. The callbacks in it are plain functions, which the thread
@@ -301,11 +303,16 @@ class AsyncManagedConsumer:
     async def _asked(self, question: Callable[..., Result], timeout: float) -> Result:
         """Await the brokers' answer to a question, which is called with a time-out.
 
-        However long that is, the thread is free at the end of a part once the consumer ends.
+        However long that is, the thread is free at the end of a part once the consumer ends, or
+        once nobody awaits the answer any more. A question of a callback has one part even then: it
+        may be the end that waits for the callback.
         """
+        within = _WITHIN.get()
+        in_callback = within is not None and within.active
+        awaited = True
 
         def ask() -> Result:
-            if self._ended:
+            if self._ended and not in_callback:
                 raise RuntimeError("the consumer is closed")
             deadline = inf if timeout < 0 else boot_seconds() + timeout
             while True:
@@ -314,14 +321,15 @@ class AsyncManagedConsumer:
                 try:
                     return question(timeout=part)
                 except KafkaException as error:
-                    over = part == left or self._ended
+                    over = part == left or self._ended or not awaited
                     if over or error.args[0].code() not in NO_ANSWER_ERRORS:
                         raise
 
-        within = _WITHIN.get()
-        if within is not None and within.active:  # it may be the end that waits for this callback
-            return await self._call(question, timeout=timeout)
-        return await self._call(ask)
+        try:
+            return await self._call(ask)
+        except asyncio.CancelledError:
+            awaited = False
+            raise
 
     async def _fetched(
         self, call: Callable[[], Result], messages: Callable[[Result], list[Any]]
@@ -354,6 +362,10 @@ class AsyncManagedConsumer:
 
         def call(_consumer: Any, partitions: list[Any]) -> object:
             running = asyncio.run_coroutine_threadsafe(run(partitions, _Callback()), self._loop)
-            return running.result()
+            try:
+                return running.result()
+            finally:
+                # A call that the callback did not await to its end may still run.
+                self._callback_thread.submit(int).result()
 
         return call

@@ -27,18 +27,35 @@ def run(work):
     return asyncio.run(asyncio.wait_for(work(), PATIENCE_SECONDS))
 
 
-def consumer_of(bootstrap="127.0.0.1:1"):
+def consumer_of(bootstrap="127.0.0.1:1", **callbacks):
     """A consumer without brokers, which gives up leaving after a moment."""
     return AsyncManagedConsumer(
         {"bootstrap.servers": bootstrap, "log_level": 0},
         group="g",
         topics=["t"],
         timers=Timers().scaled(0.01),
+        **callbacks,
     )
 
 
 def failure(name):
     return KafkaException(KafkaError(getattr(KafkaError, name)))
+
+
+class Unanswered:
+    """A question that nobody answers; its one part ends when the test lets it."""
+
+    def __init__(self):
+        self.begun, self.may_end = Event(), Event()
+        self.parts = 0
+
+    def __call__(self, _partitions, timeout):
+        self.parts += 1
+        assert self.parts == 1, "the question is asked again"
+        self.begun.set()
+        assert self.may_end.wait(PATIENCE_SECONDS)
+        assert timeout >= 0, "a question without a time-out does not end"
+        raise failure("_TIMED_OUT")
 
 
 @pytest.fixture
@@ -136,3 +153,109 @@ def test_the_end_waits_for_no_answer_of_brokers_that_are_away(name, monkeypatch)
                 await task
 
     run(work)
+
+
+def test_a_cancelled_question_holds_up_the_next_call_for_one_part(monkeypatch):
+    question = Unanswered()
+
+    async def work():
+        consumer = consumer_of()
+        monkeypatch.setattr(consumer._consumer, "committed", question)
+        asking = asyncio.create_task(consumer.committed([]))
+        await asyncio.to_thread(question.begun.wait)
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+        question.may_end.set()
+        assert await consumer.poll(0) is None
+        assert question.parts == 1
+        await consumer.close(0.1)
+
+    run(work)
+
+
+def test_a_question_of_a_callback_holds_up_the_end_for_one_part(monkeypatch):
+    question, errors = Unanswered(), []
+
+    async def revoke(consumer, _partitions):
+        try:
+            await consumer.committed([])
+        except KafkaException as error:
+            errors.append(error.args[0].name())
+
+    async def work():
+        consumer = consumer_of(on_revoke=revoke)
+        monkeypatch.setattr(consumer._consumer, "committed", question)
+        revoking = consumer._thread.submit(consumer._in_loop(revoke), None, [])
+        await asyncio.to_thread(question.begun.wait)
+        ending = asyncio.create_task(consumer.close(0.1))
+        await asyncio.sleep(0)
+        assert consumer._ended
+        question.may_end.set()
+        await ending
+        revoking.result(0)
+
+    run(work)
+    assert (question.parts, errors) == (1, ["_TIMED_OUT"])
+
+
+def test_the_last_callbacks_may_still_ask(monkeypatch):
+    answers = []
+
+    async def revoke(consumer, _partitions):
+        answers.append(await consumer.committed([]))
+
+    async def work():
+        consumer = consumer_of()
+        monkeypatch.setattr(consumer._consumer, "committed", lambda _, timeout: [timeout])
+        close = consumer._consumer.close
+
+        def end(timeout):
+            consumer._in_loop(revoke)(None, [])
+            close(timeout)
+
+        monkeypatch.setattr(consumer._consumer, "close", end)
+        await consumer.close(0.1)
+
+    run(work)
+    assert answers == [[async_consumer.QUESTION_PART_SECONDS]]
+
+
+def test_a_callback_ends_after_the_questions_that_it_cancelled(monkeypatch):
+    """Two threads never use the consumer at once."""
+    question, order, seen = Unanswered(), [], Event()
+
+    async def assign(consumer, _partitions):
+        asking = asyncio.create_task(consumer.committed([]))
+        await asyncio.to_thread(question.begun.wait)
+        asking.cancel()
+        order.append("callback")
+
+    def committed(*args, **options):
+        try:
+            question(*args, **options)
+        finally:
+            order.append("question")
+
+    async def work():
+        consumer = consumer_of()
+        monkeypatch.setattr(consumer._consumer, "committed", committed)
+        assigning = asyncio.create_task(asyncio.to_thread(consumer._in_loop(assign), consumer, []))
+        await asyncio.to_thread(question.begun.wait)
+        submit = consumer._callback_thread.submit
+
+        def waits(*args):
+            order.append("waits")
+            seen.set()
+            return submit(*args)
+
+        monkeypatch.setattr(consumer._callback_thread, "submit", waits)
+        assigning.add_done_callback(lambda _: seen.set())
+        await asyncio.to_thread(seen.wait)
+        question.may_end.set()
+        await assigning
+        order.append("next")
+        await consumer.close(0.1)
+
+    run(work)
+    assert order == ["callback", "waits", "question", "next"]
