@@ -211,7 +211,7 @@ _RULES: tuple[tuple[FailureCause, str, re.Pattern[str]], ...] = (
         re.compile(
             r"\b(Connect|NoRouteToHost|PortUnreachable|Socket|SocketTimeout|ConnectTimeout|SSL\w*"
             r"|NoHttpResponse|HttpChannelEOF|SdkClient|AWS\w+|AccessDenied|SafeMode|Standby"
-            r"|Retriable|BlockMissing|AbfsRestOperation)Exception\b"
+            r"|Retriable|AbfsRestOperation)Exception\b"
             r"|[Ss]tatus [Cc]ode: (401|403|408|429|5\d\d)\b|End of File Exception between local"
             r"|Stale file handle|Transport endpoint|Connection (timed out|reset|refused)"
             r"|Host is down|No route to host|Remote I/O error|\bETIMEDOUT\b"
@@ -222,7 +222,10 @@ _RULES: tuple[tuple[FailureCause, str, re.Pattern[str]], ...] = (
         "the JVM's own files are gone or locked; another start has new ones",
         re.compile(
             r"UNRELEASED_THREAD_ERROR"
-            r"|(NoSuchFile|FileNotFound)Exception: [^\n]*/levelwind-pipeline-"
+            # Spark's names in its temporary directories, on any machine: a checkpoint's own may be
+            # any other.
+            r"|(NoSuchFile|FileNotFound)Exception: [^\n]*"
+            r"/((spark|blockmgr)-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/|StateStoreId\(opId=)"
         ),
     ),
     (

@@ -13,6 +13,9 @@ DEATHS = Path(__file__).parents[2] / "data" / "spark_deaths.jsonl"
 PROVOKED = [json.loads(line) for line in DEATHS.read_text().splitlines()]
 
 LOADING = "[CANNOT_LOAD_STATE_STORE.UNCATEGORIZED] An error occurred during loading state."
+SPARKS_OWN = "spark-1591335c-e26c-431d-a68e-83c94f032c49"
+STORES_OWN = "StateStoreId(opId=0,partId=1,name=default)-7196d2f8-4507-4d03-a21f-bb4f050b9f55"
+"""Names of Spark's temporary directories."""
 
 CAUSES = [
     (
@@ -72,7 +75,6 @@ CAUSES = [
                 "java.io.EOFException: End of File Exception between local host is: w1;"
                 " destination host is: nn:8020"
             ),
-            "org.apache.hadoop.hdfs.BlockMissingException: Could not obtain block: BP-1 file=/q/1",
             (
                 "org.apache.hadoop.fs.s3a.AWSServiceIOException: open s3a://b/q/state/0/0/3:"
                 " S3Exception: Please reduce your request rate. (Service: S3, Status Code: 503)"
@@ -89,12 +91,40 @@ CAUSES = [
         FailureCause.MACHINE,
         "[CANNOT_LOAD_STATE_STORE.UNRELEASED_THREAD_ERROR] RocksDB instance could not be acquired",
     ),
-    (
-        FailureCause.MACHINE,
+    # No replica answers: the machines that have one may be away, or the block gone for good.
+    *(
         (
-            f"{LOADING}\nCaused by: java.nio.file.NoSuchFileException:"
-            f" /tmp/{TEMPORARY_PREFIX}1x/StateStoreId/workingDir/000123.sst"
-        ),
+            FailureCause.UNKNOWN,
+            f"{opening}\nCaused by: org.apache.hadoop.hdfs.BlockMissingException: BP-1 file=/q/1",
+        )
+        for opening in (LOADING, "java.lang.RuntimeException: x")
+    ),
+    *(
+        (
+            FailureCause.MACHINE,
+            f"{LOADING}\nCaused by: java.nio.file.NoSuchFileException: {directory}/000123.sst",
+        )
+        for directory in (
+            f"/t/{TEMPORARY_PREFIX}8gov2v_i/{SPARKS_OWN}/{STORES_OWN}",
+            f"/t/{SPARKS_OWN}/executor-60aa3b60-b55b-403b-be93-cd802fb6d37d",
+            f"/yarn/appcache/application_1_0001/{STORES_OWN}",
+        )
+    ),
+    # Directories of the checkpoint may have any name.
+    *(
+        (FailureCause.CHECKPOINT, f"{opening}Exception: {directory}/query/state/0/0/1.changelog")
+        for opening in (
+            f"{LOADING}\nCaused by: java.io.FileNotFound",
+            (
+                "[CANNOT_LOAD_STATE_STORE.CANNOT_READ_STREAMING_STATE_FILE] An error\n"
+                "Caused by: java.io.FileNotFound"
+            ),
+        )
+        for directory in (
+            f"File does not exist: hdfs://nn/{TEMPORARY_PREFIX}prod",
+            f"/var/lib/{TEMPORARY_PREFIX}8gov2v_i",
+            "/data/spark-checkpoints",
+        )
     ),
     # The brokers' trouble is theirs, whatever the connections below them say.
     (
