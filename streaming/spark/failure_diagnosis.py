@@ -158,10 +158,21 @@ _RULES: tuple[tuple[FailureCause, str, re.Pattern[str]], ...] = (
         re.compile(r"some data may have been missed|KAFKA_DATA_LOSS|OffsetOutOfRange"),
     ),
     (
+        FailureCause.CHECKPOINT,  # a new one does not read the replays that were there before
+        (
+            "a replay has a time so far ahead that Spark cannot read it, as one in nanoseconds: the"
+            " rebuilt state passes it"
+        ),
+        re.compile(
+            r"(?P<named>Record at topic \S*replays partition \d+ offset \d+"
+            r" has timestamp value -?\d+)"
+        ),
+    ),
+    (
         FailureCause.CLUSTER,
         (
             "a record has a time so far ahead that Spark cannot read it, as one in nanoseconds:"
-            " take it away as docs/operations.md says; the query goes on from its last batch then"
+            " take it away as docs/operations.md says; the state is rebuilt then"
         ),
         re.compile(
             r"(?P<named>Record at topic \S+ partition \d+ offset \d+ has timestamp value -?\d+)"

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from levelwind.assignors.protocol.topics import Topics
 from levelwind.daemon.paths import TEMPORARY_PREFIX
 from levelwind.streaming.spark.failure_diagnosis import FailureCause, diagnose
 
@@ -271,6 +272,10 @@ def test_a_record_whose_time_spark_cannot_read_is_named() -> None:
     assert (
         "topic levelwind.metadata partition 0 offset 2 has timestamp value 17960" in failure.summary
     )
+    replays = Topics(prefix="levelwind.").replays
+    replayed = diagnose(death["text"].replace("levelwind.metadata", replays))
+    assert replayed.cause is FailureCause.CHECKPOINT, "a new one begins behind the record"
+    assert f"topic {replays} partition 0 offset 2 has" in replayed.summary
     bare = diagnose("Job aborted\nCaused by: java.lang.ArithmeticException: long overflow")
     assert bare.cause is FailureCause.CLUSTER
 
