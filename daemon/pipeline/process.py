@@ -20,7 +20,7 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any, NoReturn
 from uuid import uuid4
 
-from levelwind.daemon.errors import LevelwindError, NotFoundError
+from levelwind.daemon.errors import ClusterUnavailableError, LevelwindError, NotFoundError
 from levelwind.daemon.paths import own_temporary_directory
 from levelwind.daemon.pipeline import stale_output
 from levelwind.daemon.pipeline.liveness.heartbeat import Heartbeat
@@ -38,10 +38,15 @@ from levelwind.daemon.watch_mark import WatchMark
 from levelwind.deploy import class_data
 from levelwind.deploy.errors import SetupError
 from levelwind.deploy.java import home as java_home
-from levelwind.streaming.errors import PipelineError
+from levelwind.streaming.errors import (
+    AccessDenied,
+    ClusterUnreachable,
+    PipelineError,
+    TopicMissing,
+)
 from levelwind.streaming.spark import checkpoint
 from levelwind.streaming.spark.batches.progress import Terminated
-from levelwind.streaming.spark.failure_diagnosis import FailureCause
+from levelwind.streaming.spark.failure_diagnosis import FailureCause, diagnose
 from levelwind.streaming.spark.settings import SEVERAL_TASKS, is_local, is_submitted
 
 if TYPE_CHECKING:
@@ -78,16 +83,21 @@ def run(order: PipelineOrder, emit: Callable[[Mapping[str, Any]], None] = emit) 
     try:
         _run(order, emit)
     except ImportError as error:
-        _blame_machine(f"a Python module is missing: install levelwind anew ({error})")
+        reason = f"a Python module is missing: install levelwind anew ({error})"
+        _report_failure(reason, FailureCause.MACHINE)
     except OSError as error:
-        _blame_machine(f"a process or a file was refused: {error}")
-    except (PipelineError, SetupError, LevelwindError) as error:
-        log.error("pipeline.failed", error=str(error))  # noqa: TRY400 - the text says it all
+        _report_failure(f"a process or a file was refused: {error}", FailureCause.MACHINE)
+    except SetupError as error:
+        _report_failure(str(error), FailureCause.MACHINE)
+    except (ClusterUnreachable, TopicMissing, AccessDenied, ClusterUnavailableError) as error:
+        _report_failure(str(error), FailureCause.CLUSTER)
+    except (PipelineError, LevelwindError) as error:
+        _report_failure(str(error), diagnose(str(error)).cause)
     return 1
 
 
-def _blame_machine(reason: str) -> None:
-    log.error("pipeline.failed", error=reason, cause=FailureCause.MACHINE.value, rebuild=False)
+def _report_failure(reason: str, cause: FailureCause) -> None:
+    log.error("pipeline.failed", error=reason, cause=cause.value, rebuild=False)
 
 
 def _run(order: PipelineOrder, emit: Callable[[Mapping[str, Any]], None]) -> None:
