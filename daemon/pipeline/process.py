@@ -59,7 +59,8 @@ if TYPE_CHECKING:
 log = Logger()
 
 RETRY_SECONDS = 30.0
-"""Pause after stale output could not be verified: the cluster or the checkpoint did not answer."""
+"""Pause after stale output could not be verified, or that could not be noted: the cluster or the
+checkpoint's files did not answer."""
 
 
 def main(file: Path) -> int:
@@ -272,17 +273,25 @@ def verify_stale_output(
             number of keys.
         ended: set when the query has ended.
     """
+    keys: int | None = None
+    is_logged = False
     while not ended.is_set():
         try:
-            if (ends := checkpoint.unverified(files)) is None:
-                return
-            keys = ask(ends)
+            if keys is None:
+                if (ends := checkpoint.unverified(files)) is None:
+                    return
+                keys = ask(ends)
+                if keys:
+                    log.info("pipeline.stale_output_checked", keys=keys)
+            # Asked for once in each start, whether or not that can be noted.
             checkpoint.mark_verified(files)
-        except (LevelwindError, PipelineError, OSError):  # verification may happen at any time
+        except (LevelwindError, PipelineError, OSError) as error:
+            if not is_logged:  # verification may happen at any time
+                log.warning("pipeline.stale_output_unchecked", error=str(error))
+                is_logged = True
             ended.wait(RETRY_SECONDS)
         else:
-            if keys:
-                log.info("pipeline.stale_output_checked", keys=keys)
+            return
 
 
 if __name__ == "__main__":

@@ -841,6 +841,14 @@ VOCABULARY: tuple[EventSpec, ...] = (
         "does not confirm are deleted.",
     ),
     _event(
+        "pipeline.stale_output_unchecked",
+        "warning",
+        "error",
+        "The query could not be asked about records of an earlier checkpoint, which may be "
+        "outdated, or the checkpoint's files do not take the note that it was: `error` says why. "
+        "The query goes on; it is tried again every 30 seconds, and logged once in each start.",
+    ),
+    _event(
         "pipeline.rejected",
         "warning",
         "batch rejected",

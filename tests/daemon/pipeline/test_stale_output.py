@@ -121,6 +121,56 @@ def test_a_checkpoint_whose_files_cannot_be_reached_is_looked_at_again_and_ends_
     assert checkpoint.unverified(files) is None
 
 
+def test_the_query_is_asked_once_where_that_cannot_be_noted(files, monkeypatch, log):
+    """As where a bucket's policy refuses deletes: each question reads two topics to their end."""
+    monkeypatch.setattr(pipeline_process, "RETRY_SECONDS", 0.0)
+    monkeypatch.setattr(pipeline_process, "log", log)
+    checkpoint.prepare(files, SHAPE, now="t", written={f"{LAG}/0": 7})
+    refusals = [PipelineError("AccessDenied: s3:DeleteObject")] * 3
+    delete, asked_about = files.delete, []
+
+    def reluctant(name):
+        if refusals:
+            raise refusals.pop()
+        delete(name)
+
+    def ask(ends):
+        asked_about.append(ends)
+        return 4
+
+    monkeypatch.setattr(files, "delete", reluctant)
+    verify_stale_output(files, ask, threading.Event())
+    assert asked_about == [{f"{LAG}/0": 7}]
+    assert checkpoint.unverified(files) is None
+    assert log.events == [
+        {"event": "pipeline.stale_output_checked", "level": "info", "keys": 4},
+        {
+            "event": "pipeline.stale_output_unchecked",
+            "level": "warning",
+            "error": "AccessDenied: s3:DeleteObject",
+        },
+    ]
+
+
+def test_a_question_that_the_cluster_refuses_is_said_once_and_asked_again(files, monkeypatch, log):
+    monkeypatch.setattr(pipeline_process, "RETRY_SECONDS", 0.0)
+    monkeypatch.setattr(pipeline_process, "log", log)
+    checkpoint.prepare(files, SHAPE, now="t", written={f"{LAG}/0": 7})
+    answers = [0, ClusterUnavailableError("no answer"), ClusterUnavailableError("no answer")]
+
+    def ask(_ends):
+        answer = answers.pop()
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    verify_stale_output(files, ask, threading.Event())
+    assert checkpoint.unverified(files) is None
+    assert [(event["event"], event["error"]) for event in log.events] == [
+        ("pipeline.stale_output_unchecked", "no answer")
+    ]
+
+
 @pytest.mark.parametrize("content", ["", "[]", "{"])
 def test_a_memory_that_is_garbled_asks_about_nothing(files, content):
     files.write(checkpoint.UNVERIFIED, content.encode())
