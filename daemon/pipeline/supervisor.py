@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from levelwind.daemon.doubling_pause import DoublingPause
@@ -110,14 +111,15 @@ class PipelineChild:
 
         Args:
             settings: the settings of the daemon.
-            jars: returns the jars of Spark's class path, at each start.
+            jars: returns the jars of Spark's class path; called at each start until it has.
             attempts: limits and back-off of the restarts.
             on_event: called with each event of the process, in a thread of its own.
             command: the command of the process, without the file of its parameters.
             daemon: the name of this daemon, for the pipeline's record.
         """
         self._settings = settings
-        self._jars = jars
+        # What goes missing later is the process's to say: this thread would wait for a download.
+        self._jars = cache(jars)
         self._daemon = daemon
         self._command = command
         self._on_event = on_event
@@ -132,7 +134,7 @@ class PipelineChild:
         """Note the death of the process, start it when that is due, kill it when it is silent.
 
         A start that the machine refuses is a death, too: a disk without room, or a limit of
-        processes or files that is reached, passes.
+        processes, threads or files that is reached, passes.
 
         Raises:
             PipelineFailedError: the process died more often than the settings allow.
@@ -179,7 +181,11 @@ class PipelineChild:
         log.error("pipeline.died", exit_code=code, attempt=attempt, restart_in=self._attempts.pause)
 
     def _start(self, now: float) -> None:
-        """Write the parameters of the process to a file, and start it."""
+        """Write the parameters of the process to a file, and start it.
+
+        Raises:
+            OSError: the machine refuses a file, a process or a thread.
+        """
         order = PipelineOrder(settings=self._settings, jars=self._jars(), daemon=self._daemon)
         # Settings of clients may hold secrets, so nobody else may read the file.
         descriptor = os.open(self._file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
@@ -191,13 +197,19 @@ class PipelineChild:
         signs = SignsOfLife.of_start(
             now, answer_timeout=self._answer_timeout, progress_timeout=self._progress_timeout
         )
-        self._running = RunningChild(child, CountedSigns(signs))
-        threading.Thread(
+        running = RunningChild(child, CountedSigns(signs))
+        relaying = threading.Thread(
             target=relay,
-            args=(child.process.stdout, self._on_event, self._running.signs.counts.add_event),
+            args=(child.process.stdout, self._on_event, running.signs.counts.add_event),
             name="pipeline-log",
             daemon=True,
-        ).start()
+        )
+        try:
+            relaying.start()
+        except RuntimeError as error:  # the limit of processes counts threads, too
+            child.kill()
+            raise OSError(str(error)) from error
+        self._running = running
 
     def ask_to_stop(self) -> None:
         """Ask the process to end; returns at once."""

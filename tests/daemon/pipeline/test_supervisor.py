@@ -2,6 +2,7 @@ import errno
 import os
 import stat
 import sys
+import threading
 
 import pytest
 from structlog.testing import capture_logs
@@ -125,6 +126,14 @@ def refused_process(child, monkeypatch):
     return monkeypatch.undo
 
 
+def refused_thread(child, monkeypatch):
+    def start(_):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    return monkeypatch.undo
+
+
 def unreadable_jars(child, monkeypatch):
     def jars():
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
@@ -133,7 +142,9 @@ def unreadable_jars(child, monkeypatch):
     return monkeypatch.undo
 
 
-@pytest.mark.parametrize("trouble", [missing_directory, refused_process, unreadable_jars])
+@pytest.mark.parametrize(
+    "trouble", [missing_directory, refused_process, refused_thread, unreadable_jars]
+)
 def test_a_start_that_the_machine_refuses_is_a_death_after_which_the_next_one_is_tried(
     tmp_path, monkeypatch, trouble
 ):
@@ -157,6 +168,46 @@ def test_a_start_that_the_machine_refuses_is_a_death_after_which_the_next_one_is
     child.watch(1.2)
     assert child._running
     child.stop()
+
+
+def test_a_process_whose_output_nobody_can_read_is_ended(tmp_path, monkeypatch):
+    """A limit of processes counts threads, too."""
+    started = []
+
+    def start(*arguments, **options):
+        started.append(guard_start(*arguments, **options))
+        return started[-1]
+
+    guard_start = guard.start
+    monkeypatch.setattr(guard, "start", start)
+    child = PipelineChild(Settings(state_dir=tmp_path), tuple, ALLOWED, command=("sleep", "600"))
+    refused_thread(child, monkeypatch)
+    with capture_logs() as events:
+        child.watch(0.0)
+    assert [one.poll() is None for one in started] == [False]
+    (failed,) = [event for event in events if event["event"] == "pipeline.failed"]
+    assert "can't start new thread" in failed["error"]
+
+
+def test_the_jars_are_looked_for_until_they_are_known(tmp_path):
+    """A jar that goes missing later would be fetched while the daemon's loop waits."""
+    answers = [(tmp_path / "a.jar",), OSError(errno.EMFILE, os.strerror(errno.EMFILE))]
+
+    def jars():
+        answer = answers.pop()
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    child = PipelineChild(Settings(state_dir=tmp_path), jars, ALLOWED, command=("true",))
+    child.watch(0.0)
+    child.watch(0.1)
+    child._running.child.process.wait(120)
+    child.watch(61.0)
+    child.watch(61.1)
+    assert child._running
+    child.stop()
+    assert str(tmp_path / "a.jar") in (tmp_path / "pipeline-settings.json").read_text()
 
 
 def test_starts_that_are_refused_again_and_again_end_the_daemon_as_other_deaths_do(
