@@ -9,6 +9,7 @@ those of Spark's client.
 from __future__ import annotations
 
 import re
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import pyspark
@@ -53,11 +54,16 @@ class StoredTopics:
         Args:
             values: pyspark's `MapState`, from a topic's name to its packed state.
         """
+        self._values = values
         # pyspark has no other access to them.
         self._name = values._stateName  # noqa: SLF001
         self._client = values._mapStateClient._stateful_processor_api_client  # noqa: SLF001
         self._dumps = self._client.pickleSer.dumps
         self._most = most_questions(pyspark.__version__)
+
+    def names(self) -> list[str]:
+        """The topics of all states."""
+        return list(chain.from_iterable(self._values.keys()))
 
     def load_all(self, topics: Sequence[str]) -> Iterator[bytes | None]:
         """The packed state of each topic; None: there is none.

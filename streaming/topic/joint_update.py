@@ -3,7 +3,8 @@
 Each name that a member subscribes to has a state, since the observer may yet find the topic. A name
 of which nothing but such readers is known is in the index of its bucket, a state under the name ""
 whose readers are the names. There names expire as readers do: no record might ever name one again,
-as the queue of replies that a consumer made for itself.
+as the queue of replies that a consumer made for itself. A bucket without an index, as one of an
+older release, gets it from all its states, and keeps it from then on.
 
 A call of NumPy costs 1 to 10 us however few numbers it works on: for 100 topics of 20 groups the
 lag took 2 ms a topic when each had its own. Topics whose batches are plain are updated together,
@@ -19,6 +20,7 @@ from msgspec.structs import replace
 from levelwind.streaming.messages.buckets import DEFAULT_BUCKETS
 from levelwind.streaming.rules.event_time import agreed_time
 from levelwind.streaming.topic import sampling, update
+from levelwind.streaming.topic.batch import TopicBatch
 from levelwind.streaming.topic.lag.lag_rows import rows_for_groups
 from levelwind.streaming.topic.plain.plain_batch import PlainBatch
 from levelwind.streaming.topic.plain.plain_update import advance_together
@@ -28,7 +30,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from levelwind.streaming.messages.rows import Row
-    from levelwind.streaming.topic.batch import TopicBatch
     from levelwind.streaming.topic.lag.lag_rows import TopicRequests
     from levelwind.streaming.topic.state import LagRule
 
@@ -44,6 +45,9 @@ MOST_UNSEEN = 4096
 
 class TopicStates(Protocol):
     """The states of topics, by name."""
+
+    def names(self) -> Iterable[str]:
+        """The names of all states."""
 
     def load_all(self, topics: Sequence[str]) -> Iterable[bytes | None]:
         """The packed state of each topic, None where there is none.
@@ -118,7 +122,7 @@ def _update_index(unseen: Mapping[str, int | None], states: TopicStates) -> None
         states: the states of the bucket's topics.
     """
     (value,) = states.load_all([INDEX])
-    before = TopicState.empty() if value is None else TopicState.unpack(value)
+    before = _first_index(states) if value is None else TopicState.unpack(value)
     known = {**before.planned_readers, **unseen}
     since = {topic: at for topic, at in known.items() if at is not None}
     newest = sorted(since, key=lambda topic: (since[topic], topic))[-MOST_UNSEEN:]
@@ -126,7 +130,18 @@ def _update_index(unseen: Mapping[str, int | None], states: TopicStates) -> None
     after = sampling.without_expired_readers(after, agreed_time(since.values()))
     dropped = since.keys() - after.planned_readers.keys()
     states.store_all(dict.fromkeys(sorted(dropped)))
-    _store([(INDEX, after if after.planned_readers else None)], states)
+    _store([(INDEX, after)], states)
+
+
+def _first_index(states: TopicStates) -> TopicState:
+    """The index of a bucket that has none: all states are read, as by a batch that samples all."""
+    since: dict[str, int] = {}
+    for portion in _portions(dict.fromkeys(states.names(), TopicBatch()), states):
+        known = {topic: value for topic, value, _ in portion if value is not None}
+        for topic, state in zip(known, TopicState.unpack_all(list(known.values())), strict=True):
+            if (at := _unseen_since(state)) is not None:
+                since[topic] = at
+    return replace(TopicState.empty(), planned_readers=since)
 
 
 def _store(afters: Sequence[tuple[str, TopicState | None]], states: TopicStates) -> None:

@@ -229,6 +229,10 @@ class TimedPipeline:
         """The packed states of some topics before a batch."""
         return [self._topics.get(topic) for topic in topics]
 
+    def names(self) -> list[str]:
+        """The names of the topics that have a state."""
+        return list(self._topics)
+
     def store_all(self, states: Mapping[str, bytes | None]) -> None:
         """Keep the packed states of some topics after a batch."""
         for topic, value in states.items():

@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from msgspec.structs import replace
 from pyspark.sql import SparkSession
 
-from levelwind.assignors.protocol.records import MemberAssignment, Tombstone
+from levelwind.assignors.protocol.records import MemberAssignment, PlannedTopic, Tombstone
 from levelwind.assignors.protocol.topics import OFFSETS_TOPIC as OFFSETS
 from levelwind.deploy.cluster import Cluster
 from levelwind.streaming.errors import ClusterUnreachable, TopicMissing
@@ -176,6 +176,20 @@ def test_aborted_transactional_commits_do_not_count(
         lambda: (now := lw.lag_of(group, topic)) and now["at"] == sampled.at and now,
     )
     assert (found["committed"], found["lag"]) == ([30], [70])
+
+
+def test_a_topic_that_is_seen_later_than_its_plan_has_lag(
+    lw: Installation, running: RunningQuery, fresh: Callable[[str], str]
+) -> None:
+    topic, group = fresh("later"), fresh("planned")
+    planned = PlannedTopic(id=records.TOPIC_ID, partitions=1)
+    lw.publish(replace(records.plan(group), topics={topic: planned, fresh("never"): planned}))
+    topic_and_group_with_lag(lw, fresh)  # the plan is in a batch before what follows
+    lw.create(topic)
+    lw.fill(topic, [9])
+    lw.observe(topic)
+    lw.sample(topic)
+    wait_until("lag", lambda: lw.lag_of(group, topic))
 
 
 def test_a_reassignment_to_other_racks_is_a_trigger(

@@ -19,6 +19,9 @@ from pyspark.sql.streaming.stateful_processor_api_client import StatefulProcesso
 from levelwind.streaming.spark.schemas import STATE, TOPIC_NAME
 from levelwind.streaming.spark.stored_topics import MOST_QUESTIONS, ROUND_BYTES, StoredTopics
 
+KEYS = 3
+"""Keys of an answer."""
+
 
 class StateServer:
     """Stand-in of Spark's server of states: it answers one request after the other."""
@@ -26,6 +29,8 @@ class StateServer:
     def __init__(self) -> None:
         self.values: dict[bytes, bytes] = {}
         self.requests: list[bytes] = []
+        self.unsent: list[bytes] = []
+        """Keys that an iterator has not been sent yet."""
         self.fails = False
 
     def serve(self, listener: socket.socket) -> None:
@@ -55,7 +60,19 @@ class StateServer:
                 self.values[call.updateValue.userKey] = call.updateValue.value
             case "removeKey":
                 self.values.pop(call.removeKey.userKey, None)
+            case "keys":
+                return self.keys()
         return messages.StateResponse(statusCode=0)
+
+    def keys(self) -> Any:
+        """The answer to the next question for keys: some of them, or that there are none."""
+        if not self.values:
+            return messages.StateResponseWithMapKeysOrValues(statusCode=1)
+        left = self.unsent or list(self.values)
+        some, self.unsent = left[:KEYS], left[KEYS:]
+        return messages.StateResponseWithMapKeysOrValues(
+            statusCode=0, value=some, requireNextFetch=bool(self.unsent)
+        )
 
 
 class CountedRounds(StoredTopics):
@@ -104,6 +121,15 @@ def test_it_asks_what_sparks_client_asks() -> None:
             values.getValue((topic,))
     assert own.requests == sparks.requests
     assert own.values == sparks.values
+
+
+@pytest.mark.parametrize("count", [0, 1, KEYS, 4 * KEYS + 1])
+def test_it_knows_the_topics_of_all_states(count: int) -> None:
+    topics = {f"t{number}" for number in range(count)}
+    with served(StateServer()) as values:
+        states = StoredTopics(values)
+        states.store_all(dict.fromkeys(topics, b"s"))
+        assert sorted(states.names()) == sorted(topics)
 
 
 def test_many_large_states_come_in_rounds_and_others_are_stored_between_them() -> None:

@@ -196,6 +196,38 @@ def test_names_that_nobody_uses_any_more_leave_nothing(kind: str, batches: Itera
     assert pipeline.topics.keys() == indexed(pipeline) | {"orders", INDEX}
 
 
+@pytest.mark.parametrize("batches", [[], range(0, 999, 7), range(999)])
+@pytest.mark.parametrize("size", [1, joint_update.JOINT_BYTES])
+def test_names_in_a_state_of_a_release_without_an_index_leave_nothing_either(
+    monkeypatch: pytest.MonkeyPatch, batches: Iterable[int], size: int
+) -> None:
+    monkeypatch.setattr(joint_update, "JOINT_BYTES", size)
+    pipeline, old, new = LocalPipeline(), Story(), Story()
+    old.layout(1, "orders", [["a"]])
+    for second in range(2, 52):
+        old.plan(second, "g", 0, {"orders": PLANNED, f"old-{second}": PLANNED})
+    run(old, pipeline)
+    del pipeline.topics[INDEX]
+    for day in range(1, 40):
+        new.plan(day * DAY, "g", 0, {"orders": PLANNED, f"new-{day}": PLANNED})
+    run(new, pipeline, batches)
+    assert indexed(pipeline) == {f"new-{day}" for day in range(32, 40)}
+    assert pipeline.topics.keys() == indexed(pipeline) | {"orders", INDEX}
+
+
+def test_all_states_are_read_for_the_index_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where it has become empty."""
+    pipeline, listed = LocalPipeline(), list[None]()
+    monkeypatch.setattr(LocalPipeline, "names", lambda self: listed.append(None) or [*self.topics])
+    story = Story()
+    for second in range(1, 10, 2):
+        story.plan(second, "g", 0, {"t": PLANNED})
+        story.layout(second + 1, "t", [["a"]])
+        story.gone(second + 1.5, "t")
+    run(story, pipeline, range(99))
+    assert len(listed) == 1
+
+
 def test_unseen_topics_of_a_bucket_are_bounded_in_number(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(joint_update, "MOST_UNSEEN", 5)
     story = Story()

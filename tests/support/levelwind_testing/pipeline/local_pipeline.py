@@ -164,7 +164,11 @@ class LocalPipeline:
 
     def load_all(self, topics: Iterable[str]) -> list[bytes | None]:
         """The packed states of some topics before a batch."""
-        return [self.topics.pop(topic, None) for topic in topics]
+        return [self.topics.get(topic) for topic in topics]
+
+    def names(self) -> list[str]:
+        """The names of the topics that have a state."""
+        return list(self.topics)
 
     def store_all(self, states: Mapping[str, bytes | None]) -> None:
         """Keep the packed states of some topics after a batch."""
