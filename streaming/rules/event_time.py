@@ -24,8 +24,8 @@ def agreed_time(times: Iterable[int]) -> int:
     """The second newest of some times, up to which two records say that time has come.
 
     One record with a wrong clock, whatever it brings at its one time, never moves it beyond the
-    others: what is dropped by its age is as old as that by two clocks. `UNKNOWN`: there are not
-    two times.
+    others. Two records of one such clock do: a time does not say whose it is. `UNKNOWN`: there are
+    not two times.
     """
     *_, second, _ = UNKNOWN, UNKNOWN, *sorted(set(times))
     return second

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from msgspec.structs import replace
 
 from levelwind.streaming.messages.buckets import DEFAULT_BUCKETS
-from levelwind.streaming.rules.event_time import agreed_time
+from levelwind.streaming.rules.event_time import UNKNOWN, agreed_time
 from levelwind.streaming.topic import sampling, update
 from levelwind.streaming.topic.batch import TopicBatch
 from levelwind.streaming.topic.lag.lag_rows import rows_for_groups
@@ -127,7 +127,9 @@ def _update_index(unseen: Mapping[str, int | None], states: TopicStates) -> None
     since = {topic: at for topic, at in known.items() if at is not None}
     newest = sorted(since, key=lambda topic: (since[topic], topic))[-MOST_UNSEEN:]
     after = replace(before, planned_readers={topic: since[topic] for topic in newest})
-    after = sampling.without_expired_readers(after, agreed_time(since.values()))
+    # As in `update`, times ahead of those that the batch brings do not count.
+    latest = max([at for at in unseen.values() if at is not None], default=UNKNOWN)
+    after = sampling.without_expired_readers(after, min(latest, agreed_time(since.values())))
     dropped = since.keys() - after.planned_readers.keys()
     states.store_all(dict.fromkeys(sorted(dropped)))
     _store([(INDEX, after)], states)

@@ -203,16 +203,22 @@ class TopicUpdate:
         if not due:
             return
         readers = dict(self._state.planned_readers)
+        newest = max(self._state.at, agreed_time(readers.values()))
         for plan in due:
-            readers[plan.group] = max(plan.at, readers.get(plan.group, UNKNOWN))
+            known = readers.get(plan.group, UNKNOWN)
+            # An older record, as a replay, makes no group older, unless the known time is far ahead
+            # of all others, and this one is not.
+            mends = known - newest >= READER_TTL_MS > abs(plan.at - newest)
+            readers[plan.group] = plan.at if mends else max(plan.at, known)
         self._state = replace(self._state, planned_readers=readers)
         numbers = {group: number for number, group in enumerate(self._state.commits.groups)}
         for plan in due:
             self._news_at.setdefault(numbers[plan.group], plan.at)
             self._announce_racks([numbers[plan.group]], plan.at)
         # No sample comes of a topic that does not exist, or that the observer does not see. There
-        # new readers take the old ones away: the tombstone of a group names no topic.
-        now = agreed_time(readers.values())
+        # new readers take the old ones away: the tombstone of a group names no topic. Times ahead
+        # of theirs, which wrong clocks may have left, do not count.
+        now = min(due[-1].at, agreed_time(readers.values()))
         if now - self._state.at >= READER_TTL_MS:
             self._expire_readers(now, now)
 

@@ -250,6 +250,16 @@ def test_one_record_with_a_wrong_clock_drops_no_topic() -> None:
         assert lag(run(story, LocalPipeline(), batches), "quiet") is not None
 
 
+def test_names_with_a_wrong_clock_drop_no_name_that_comes_later() -> None:
+    story, pipeline = Story(), LocalPipeline()
+    for name in ("u", "vv"):
+        story.plan(52 * WEEK + len(name), "wrong", 0, {name: PLANNED})
+    for second in range(1, 9):
+        story.plan(second, "g", 0, {f"t{second}": PLANNED})
+    run(story, pipeline, range(99))
+    assert indexed(pipeline) == {"u", "vv", *(f"t{second}" for second in range(1, 9))}
+
+
 def test_a_subscription_to_a_topic_without_a_name_has_no_effect() -> None:
     """The index has that name."""
     story = Story()

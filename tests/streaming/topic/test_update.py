@@ -610,6 +610,55 @@ def test_one_record_with_a_wrong_clock_takes_no_reader_away(
     assert shown(out) >= {"quiet", "last"}
 
 
+@pytest.mark.parametrize("sampled", [False, True])
+def test_a_plan_with_a_wrong_clock_is_forgotten_with_the_next_of_its_group(sampled: bool) -> None:
+    """It was the newest of its group for three years, in which nothing ended the group."""
+    story = Story()
+    if sampled:
+        story.layout(1, "t", [["a"]])
+    story.plan(3 * 365 * DAY, "ended", 0, {"t": PLANNED})
+    for day in range(1, 30):
+        if day < 5:
+            story.plan(day * DAY, "ended", 0, {"t": PLANNED})
+        if sampled:
+            story.sample(day * DAY + 1, "t", [5])
+        else:
+            for group in ("g", "h"):
+                story.plan(day * DAY + len(group), group, 0, {"t": PLANNED})
+    pipeline = LocalPipeline()
+    run(story, pipeline, range(999))
+    known = TopicState.unpack(pipeline.topics["t"]).planned_readers
+    assert "ended" not in known
+    assert max(known.values(), default=0) < 30 * DAY * SECOND
+
+
+def test_an_older_record_does_not_make_a_group_older_where_nothing_else_is_as_new() -> None:
+    story = Story()
+    for day, group in [(100, "g"), (100, "h"), (130, "g"), (50, "g"), (131, "i"), (132, "j")]:
+        story.plan(day * DAY, group, 0, {"t": PLANNED})
+    pipeline = LocalPipeline()
+    run(story, pipeline, range(9))
+    known = TopicState.unpack(pipeline.topics["t"]).planned_readers
+    assert known["g"] == 130 * DAY * SECOND
+
+
+@pytest.mark.parametrize("sampled", [False, True])
+def test_plans_with_a_wrong_clock_take_no_reader_away_that_comes_later(sampled: bool) -> None:
+    """For as long as they are in the future two of them agreed on it, with each later plan."""
+    story = Story()
+    for group in ("wrong", "wrong, too"):
+        story.plan(365 * DAY + len(group), group, 0, {"t": PLANNED})
+    if sampled:
+        story.layout(DAY, "t", [["a"]])
+        story.sample(DAY + 1, "t", [5])
+    story.plan(DAY + 2, "quiet", 0, {"t": PLANNED})
+    for second in range(3, 9):
+        story.plan(DAY + second, f"g{second}", 0, {"t": PLANNED})
+    pipeline = LocalPipeline()
+    run(story, pipeline, range(999))
+    assert "quiet" in TopicState.unpack(pipeline.topics["t"]).planned_readers
+
+
 @pytest.mark.parametrize("wrong", ["plan", "commit"])
 def test_one_record_with_a_wrong_clock_ends_no_commit_to_a_topic_out_of_sight(wrong: str) -> None:
     """Of a group that has stopped, nothing would bring the commit back."""
