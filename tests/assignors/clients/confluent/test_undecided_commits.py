@@ -9,13 +9,29 @@ from dataclasses import replace
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
+from levelwind.assignors.handover.timers import Timers
 from levelwind.deploy.cluster import Cluster
 from levelwind_testing.chaos.proxied_cluster import broker_name
 from levelwind_testing.chaos.proxy_process import HELD, LinkFault, ProxyProcess
 from levelwind_testing.kafka.managed_consumers import committed, poll_until, produce, spread
+from levelwind_testing.kafka.patient_brokers import PATIENT
 from levelwind_testing.waiting import wait_until
 
 pytestmark = pytest.mark.integration
+
+SLOW_SECONDS = 0.65
+"""Delay of each answer. A consumer's next commit waits for four of them, longer than for half of
+its time; after the third its offsets are answered, three seconds before the end of that time."""
+
+
+@pytest.fixture
+def timers():
+    """As they are by default, with five seconds instead of six for a transaction.
+
+    Three tests wait for the end of one without an answer. With the second and a half of quartered
+    timers a stall ended the life of a commit that no test delays.
+    """
+    return replace(Timers(), commit=10)
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +49,7 @@ def cluster(proxy, tmp_path_factory):
         return replace(node, advertised_port=proxy.listen(name, node.port))
 
     directory = tmp_path_factory.mktemp("brokers")
-    with Cluster.start(1, directory=directory, advertise=advertise) as cluster:
+    with Cluster.start(1, directory=directory, settings=PATIENT, advertise=advertise) as cluster:
         yield cluster
 
 
@@ -159,10 +175,9 @@ def test_a_revocation_waits_for_the_outcome(cluster, topic, consumer, answers, l
 
 def test_brokers_that_answer_slowly_end_no_life(cluster, topic, consumer, proxy, lost):
     life = consumer.incarnation
-    with proxy.during(LinkFault(sources=["i0"], down=0.3)):
-        values = []
-        while len(values) < 5:
-            values += poll_until(consumer, len)
+    with proxy.during(LinkFault(sources=["i0"], down=SLOW_SECONDS)):
+        for number in (2, 3):
+            poll_until(consumer, lambda values, number=number: len(values) == number)
             commits(consumer)
     wait_until("commit", lambda: commits(consumer))
     assert committed(cluster, consumer.group, topic) == {0: 10}
