@@ -11,6 +11,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 from levelwind.assignors.protocol.records import MemberRecord
 from levelwind.clients.confluent import NotOwnedError
 from levelwind_testing.kafka.managed_consumers import (
+    ENDURING,
     committed,
     initialise,
     poll_until,
@@ -19,6 +20,11 @@ from levelwind_testing.kafka.managed_consumers import (
 )
 
 pytestmark = pytest.mark.integration
+
+
+@pytest.fixture
+def timers():
+    return ENDURING
 
 
 @pytest.fixture

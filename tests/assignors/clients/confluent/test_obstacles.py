@@ -19,7 +19,8 @@ from confluent_kafka.admin import (
 from levelwind.assignors.clients.confluent.following import subscribers
 from levelwind.clients.confluent import Phase
 from levelwind.deploy.cluster import Cluster
-from levelwind_testing.kafka.managed_consumers import poll_until, produce, spread
+from levelwind_testing.kafka.managed_consumers import ENDURING, poll_until, produce, spread
+from levelwind_testing.kafka.patient_brokers import PATIENT
 from levelwind_testing.waiting import GENEROUS_SECONDS, wait_until
 
 pytestmark = pytest.mark.integration
@@ -30,10 +31,15 @@ AUTHORIZER = {
 }
 
 
+@pytest.fixture
+def timers():
+    return ENDURING
+
+
 @pytest.fixture(scope="module")
 def guarded():
     """A broker that asks for rights: everybody has those that no rule denies."""
-    with Cluster.start(1, settings=AUTHORIZER) as cluster:
+    with Cluster.start(1, settings=PATIENT | AUTHORIZER) as cluster:
         yield cluster
 
 

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from threading import Event, Thread
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from levelwind.assignors.handover.timers import Timers
 from levelwind_testing.waiting import wait_until
+
+ENDURING = replace(Timers().scaled(0.25), hold=8, guard=2, commit=8, grant=16.6, dead_after=8)
+"""Short timers of members whose commits are transactions: one may take four seconds, and neither
+its life nor its lease ends with a stall of three. A grant after a fence takes 8.6 seconds."""
 
 
 def produce(cluster, topic, records):
