@@ -11,13 +11,14 @@ from levelwind.assignors.protocol.topics import Topics
 from levelwind.daemon.errors import FencedError
 from levelwind.daemon.kafka.topic_setup import ensure_topics
 from levelwind.daemon.kafka.topic_specs import TopicSettings
+from levelwind.daemon.polling import commits_topic
 from levelwind.daemon.polling.commit_poller import CommitPoller
 from levelwind.daemon.polling.commits_topic import CommitsTopic
 from levelwind.daemon.polling.polled_records import commit_key, commit_value, group_records
 from levelwind.daemon.polling.settings import CommitSettings
 from levelwind.daemon.telemetry.unwritten_records import UnwrittenRecords
 from levelwind.daemon.wire.describe_requests import DescribedGroup, DescribedMember
-from levelwind_testing.waiting import wait_until
+from levelwind_testing.waiting import GENEROUS_SECONDS, wait_until
 
 pytestmark = pytest.mark.integration
 
@@ -30,8 +31,9 @@ def topics(client_config, fresh, log):
 
 
 @pytest.fixture
-def opened(client_config, topics, log):
-    """Makes the topic as a daemon has it."""
+def opened(client_config, topics, log, monkeypatch):
+    """Makes the topic as a daemon has it, but for more patience: no test tries again."""
+    monkeypatch.setattr(commits_topic, "PUBLISH_SECONDS", GENEROUS_SECONDS)
 
     def open_topic():
         return CommitsTopic(
@@ -104,9 +106,11 @@ def test_a_record_that_has_no_room_costs_itself_alone(opened, topics, log):
     with closing(opened()) as topic:
         topic.begin()
         topic.write(small | large | {commit_key("large", "t", 0): commit_value(7, 0, 1)})
-        assert {key: value for key, value in topic.read() if value} == small | {
-            commit_key("large", "t", 0): commit_value(7, 0, 1)
-        }
+        written = small | {commit_key("large", "t", 0): commit_value(7, 0, 1)}
+        wait_until(
+            "what has room",
+            lambda: {key: value for key, value in topic.read() if value} == written,
+        )
         (refused,) = log.of("record.unwritten")
         assert (refused["topic"], refused["key"]) == (topics.commits, ["members", "large"])
         topic.write(members_of("large", 10))
