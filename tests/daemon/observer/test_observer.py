@@ -34,7 +34,6 @@ from levelwind.daemon.kafka.topic_specs import TopicSettings
 from levelwind.daemon.observer import observer as observer_module
 from levelwind.daemon.observer.cluster_probe import UnansweredError, read_offsets
 from levelwind.daemon.observer.cluster_state import UNKNOWN
-from levelwind.daemon.observer.last_records import STILL_SAMPLES
 from levelwind.daemon.observer.observer import Observer
 from levelwind.daemon.observer.settings import ObserverSettings
 from levelwind.deploy.cluster import Cluster
@@ -158,6 +157,7 @@ def test_a_topic_that_is_deleted_and_made_anew(
     assert old.id != new.id
     assert new.partitions == 2
     observer.tick_offsets()
+    observer._topic._producer.flush(10)
     assert of(OffsetsRecord, published())[-1].id == new.id
 
 
@@ -222,7 +222,7 @@ def test_samples_tell_begin_stable_and_high_apart(
 
 
 def test_a_sample_tells_where_the_records_end_below_a_marker(
-    observe, published, kafka, own_prefix, client_config
+    observe, published, kafka, own_prefix, client_config, eventually
 ):
     kafka.create(own_prefix, 2, 1)
     producer = Producer({**client_config, "transactional.id": own_prefix})
@@ -232,12 +232,18 @@ def test_a_sample_tells_where_the_records_end_below_a_marker(
     producer.commit_transaction(20)
     observer = observe()
     observer.tick_metadata()
-    for _ in range(STILL_SAMPLES + 4):  # the marker may come a tick late
+    samples = []
+
+    def told():
+        # The commit is answered before its marker is in the log.
         observer.tick_offsets()
-    observer._topic._producer.flush(10)
-    first, *_, last = of(OffsetsRecord, published())
-    assert first.data_end is None
-    assert (last.stable, last.data_end) == ((0, 2), (UNKNOWN, 1))
+        observer._topic._producer.flush(10)
+        samples[:] = of(OffsetsRecord, published())
+        found = [(sample.stable, sample.data_end) for sample in samples]
+        return found[-1:] == [((0, 2), (UNKNOWN, 1))]
+
+    eventually(told)
+    assert samples[0].data_end is None
 
 
 def test_a_sample_tells_how_far_the_commits_had_come(
@@ -434,7 +440,7 @@ def test_a_tick_that_overruns_makes_the_next_drop_out_and_says_so(observe, log, 
     scheduler.start()
     try:
         observer.schedule(scheduler)
-        eventually(lambda: log.of("observer.tick_skipped"))
+        eventually(lambda: any(e["tick"] == "metadata" for e in log.of("observer.tick_skipped")))
         release.set()
         eventually(lambda: len(most) > 2)
     finally:
@@ -442,8 +448,9 @@ def test_a_tick_that_overruns_makes_the_next_drop_out_and_says_so(observe, log, 
         observer.close()
         scheduler.shutdown()
     assert set(most) == {1}
-    (skipped,) = log.of("observer.tick_skipped")
-    assert (skipped["tick"], skipped["level"]) == ("metadata", "warning")
+    # The other tick has nothing to do here, and may be late.
+    (skipped,) = [e for e in log.of("observer.tick_skipped") if e["tick"] == "metadata"]
+    assert skipped["level"] == "warning"
 
 
 def test_ticks_go_on_where_the_wall_clock_was_set_back(observe, eventually, monkeypatch):
@@ -503,15 +510,22 @@ def test_a_broker_that_dies_keeps_its_rack_and_the_rest_is_read_on(log, eventual
         observer.tick_offsets()
         cluster.kill(2)
         eventually(lambda: observer.tick_metadata() or log.of("observer.broker_offline"))
-        for _ in range(3):  # what cannot be read once is no news yet
+
+        def others_are_read():
+            # What cannot be read once is no news yet, and brokers that are late are asked again.
             observer.tick_offsets()
+            events = log.of("observer.offsets_unknown")
+            return [event["examples"] for event in events[-1:]] == [{"orders": "0"}]
+
+        eventually(others_are_read)
+        observer._topic._producer.flush(10)
         observer.close()
         records = [
             item.record for item in read_to_end(client_config, topics, ("metadata",), samples=True)
         ]
         # The one who comes after it has never seen broker 2, and knows its rack all the same.
         successor = Observer(client_config, topics, ObserverSettings(), log)
-        successor.tick_metadata()
+        eventually(lambda: successor.tick_metadata() or successor._state)
         successor.close()
         assert successor._state.brokers[2].rack == "b"
     broker = [record for record in of(BrokerRecord, records) if record.broker == 2][-1]
@@ -521,11 +535,7 @@ def test_a_broker_that_dies_keeps_its_rack_and_the_rest_is_read_on(log, eventual
     assert last.leader == (-1, 1, 3)
     assert of(OffsetsRecord, records)[-1].stable == (-1, 0, 0)
     event = log.of("observer.offsets_unknown")[-1]
-    assert (event["level"], event["error"], event["examples"]) == (
-        "warning",
-        "no leader",
-        {"orders": "0"},
-    )
+    assert (event["level"], event["error"]) == ("warning", "no leader")
 
 
 def test_a_topic_that_may_not_be_read_any_more_stops_nothing_else(
@@ -537,7 +547,8 @@ def test_a_topic_that_may_not_be_read_any_more_stops_nothing_else(
     admin = AdminClient(client_config)
     for answer in admin.create_topics([NewTopic(secret, 2), NewTopic(free, 1)]).values():
         answer.result()
-    observer = Observer(client_config, topics, ObserverSettings(include=(secret, free)), log)
+    settings = ObserverSettings(include=(secret, free), timeout=10.0)
+    observer = Observer(client_config, topics, settings, log)
     eventually(
         lambda: observer.tick_metadata() or (observer._state and len(observer._state.topics) == 2)
     )
@@ -554,6 +565,7 @@ def test_a_topic_that_may_not_be_read_any_more_stops_nothing_else(
         eventually(lambda: observer.tick_metadata() or log.of("observer.topic_unreadable"))
         observer.tick_metadata()
         observer.tick_offsets()
+        observer._topic._producer.flush(10)
         observer.close()
         records = [
             item.record for item in read_to_end(client_config, topics, ("metadata",), samples=True)
