@@ -7,6 +7,7 @@ import pytest
 from levelwind.deploy.broker_config import Node
 from levelwind.deploy.ports import HOST
 from levelwind_testing.kafka import hung_brokers
+from levelwind_testing.waiting import wait_until
 
 pytestmark = pytest.mark.integration
 
@@ -20,9 +21,15 @@ def hung():
 
 def test_a_broker_without_answers_hangs_and_the_others_do_not(cluster, hung, monkeypatch):
     monkeypatch.setattr(hung_brokers, "ANSWER_SECONDS", 2.0)
-    assert hung_brokers.silent([*cluster.nodes, hung]) == {hung.id}
-    said = hung_brokers.hung_brokers([*cluster.nodes, hung], cluster.directory)
-    assert said == "broker 9 hangs\nits process has ended"
+    nodes = [*cluster.nodes, hung]
+    wait_until("the hung one alone", lambda: hung_brokers.silent(nodes) == {hung.id})
+    wait_until(
+        "its report alone",
+        lambda: (
+            hung_brokers.hung_brokers(nodes, cluster.directory)
+            == "broker 9 hangs\nits process has ended"
+        ),
+    )
 
 
 def test_the_threads_that_serve_requests_are_shown(cluster):

@@ -42,8 +42,8 @@ def consumer(cluster, topic, plan, make_consumer):
     consumer.planner = planner
     consumer.read = read(consumer, 4)
     # What was fetched in one go waits in the consumer, whichever partition it is of.
-    consumer._owned.fetched.fetch(100, 1.0)
-    assert len(consumer._owned.fetched) == 16
+    fetched = consumer._owned.fetched
+    wait_until("16 messages", lambda: fetched.fetch(100, 0.1) or len(fetched) == 16, pause=0)
     return consumer
 
 

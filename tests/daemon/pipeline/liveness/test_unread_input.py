@@ -16,8 +16,9 @@ from levelwind.daemon.pipeline.liveness.unread_input import (
     UnreadInput,
 )
 from levelwind.deploy.cluster import Cluster
+from levelwind_testing.kafka.each_broker import await_topic
 from levelwind_testing.kafka.patient_brokers import PATIENT
-from levelwind_testing.pipeline.installation import Installation
+from levelwind_testing.pipeline.installation import PARTITIONS, Installation
 from levelwind_testing.waiting import wait_until
 
 INPUT = ("__consumer_offsets", 3)
@@ -199,6 +200,8 @@ def test_a_query_that_reads_no_more_is_fed_by_brokers_that_serve_others(asked):
 def test_partitions_whose_broker_is_gone_are_named():
     with Cluster.start(3, settings=PATIENT) as brokers:
         lw = Installation(bootstrap=brokers.bootstrap, prefix="gone.", replication=1)
+        for topic in PARTITIONS:
+            await_topic({"bootstrap.servers": brokers.bootstrap}, lw.prefix + topic)
         led = {
             f"{topic}/{number}": partition.leader
             for topic, listed in lw.admin.list_topics(timeout=20).topics.items()
