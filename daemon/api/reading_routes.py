@@ -11,7 +11,7 @@ from fastapi.responses import JSONResponse, Response, StreamingResponse
 from levelwind.daemon.api.api_context import ApiContext
 from levelwind.daemon.api.event_stream import EventStreams
 from levelwind.daemon.api.views.cluster_documents import cluster_document, pipeline_document
-from levelwind.daemon.api.views.encoded_documents import EncodedDocuments, encoded_bytes
+from levelwind.daemon.api.views.encoded_documents import EncodedDocuments
 from levelwind.daemon.api.views.lag_history import POINTS
 from levelwind.daemon.api.wire_models import (
     ClusterDocument,
@@ -145,14 +145,7 @@ def installation_routes(context: ApiContext, streams: EventStreams) -> APIRouter
 async def _answer(
     documents: EncodedDocuments, name: Hashable, state: Hashable, make: Callable[[], object]
 ) -> Response:
-    """Return a document as it is kept, or else made here and encoded by another thread.
-
-    Probes and streams are answered meanwhile.
-    """
-    body = documents.known(name, state)
-    if body is None:
-        body = await run_in_threadpool(encoded_bytes, make())
-        documents.keep(name, state, body)
+    body = await documents.body(name, state, make)
     return Response(body, media_type="application/json")
 
 

@@ -6,12 +6,15 @@ meanwhile. So a large document is encoded list by list, and the threads take tur
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
+from starlette.concurrency import run_in_threadpool
+
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Callable, Hashable
 
 MOST_DOCUMENTS = 32
 """Documents that are kept; the one that was asked for longest ago goes first."""
@@ -20,31 +23,39 @@ DEPTH = 4
 
 
 class EncodedDocuments:
-    """The bytes of documents as long as nothing changed; one thread calls all methods."""
+    """The bytes of documents as long as nothing changed; the event loop's thread calls all."""
 
     def __init__(self, most: int = MOST_DOCUMENTS) -> None:
         self._most = most
-        self._known: OrderedDict[Hashable, tuple[Hashable, bytes]] = OrderedDict()
+        self._known: OrderedDict[Hashable, tuple[Hashable, asyncio.Task[bytes]]] = OrderedDict()
 
-    def known(self, name: Hashable, state: Hashable) -> bytes | None:
-        """Return the JSON of a document; None where that of this state is not kept.
+    async def body(self, name: Hashable, state: Hashable, make: Callable[[], object]) -> bytes:
+        """Return the JSON of a document, which another thread encodes once for all who ask.
 
         Args:
             name: the name of the document.
             state: equal as long as the document is.
+            make: makes the document; called at once and by this thread, if at all.
+
+        Raises:
+            ValueError: a number is none that JSON has; the next one to ask makes the document anew.
         """
         known = self._known.get(name)
         if known is None or known[0] != state:
-            return None
+            known = state, asyncio.create_task(run_in_threadpool(encoded_bytes, make()))
+            known[1].add_done_callback(lambda task: self._forget_failed(name, task))
+            self._known[name] = known
+            if len(self._known) > self._most:
+                self._known.popitem(last=False)
         self._known.move_to_end(name)
-        return known[1]
+        # A reader that leaves takes the document from nobody who waits with it.
+        return await asyncio.shield(known[1])
 
-    def keep(self, name: Hashable, state: Hashable, body: bytes) -> None:
-        """Keep the JSON of a document in place of that of another state."""
-        self._known[name] = state, body
-        self._known.move_to_end(name)
-        if len(self._known) > self._most:
-            self._known.popitem(last=False)
+    def _forget_failed(self, name: Hashable, task: asyncio.Task[bytes]) -> None:
+        if task.cancelled() or task.exception() is not None:
+            known = self._known.get(name)
+            if known is not None and known[1] is task:
+                del self._known[name]
 
 
 def encoded(value: object, depth: int = DEPTH) -> str:
