@@ -56,13 +56,18 @@ FENCED_ERRORS = frozenset(
 )
 
 
+TOO_LARGE_ERRORS = frozenset({KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE})
+"""The topic has no room for the record; one that is smaller may be taken."""
+
+CLOCK_ERRORS = frozenset({KafkaError.INVALID_TIMESTAMP, KafkaError.INVALID_RECORD})
+"""The record's time may be too far ahead of the broker's: the client says of the records of one
+request only that they are invalid."""
+
 REFUSED_ERRORS = frozenset(
     {
-        KafkaError.MSG_SIZE_TOO_LARGE,
-        KafkaError.RECORD_LIST_TOO_LARGE,
+        *TOO_LARGE_ERRORS,
+        *CLOCK_ERRORS,
         KafkaError.INVALID_MSG,
-        KafkaError.INVALID_RECORD,
-        KafkaError.INVALID_TIMESTAMP,
         KafkaError.POLICY_VIOLATION,
         KafkaError.UNSUPPORTED_FOR_MESSAGE_FORMAT,
         KafkaError._BAD_MSG,  # noqa: SLF001 - the client's own name
@@ -83,6 +88,10 @@ PASSING_ERRORS = clients.AUTHORIZATION_ERRORS | {
 
 class UnpublishableError(LevelwindError):
     """A record is refused as it is, so a retry cannot help; nothing was published."""
+
+
+class TooLargeError(UnpublishableError):
+    """A record is refused for its size."""
 
 
 class _RetryError(Exception):
@@ -123,8 +132,8 @@ class Publisher:
         """Reason why this daemon is not the planner any more; empty while it is. Final once set."""
         self._unfinished: Literal["nothing", "commit", "abort"] = "nothing"
         """The step that must end the last transaction before the next one begins."""
-        self._refusal = ""
-        """Why the brokers refuse a record of the last transaction; empty if they refused none."""
+        self._refusal: UnpublishableError | None = None
+        """Why the brokers refuse a record of the last transaction; None if they refused none."""
 
     def _new_producer(self) -> Producer:
         return clients.producer(self._config, {**REQUIRED, "transactional.id": self._id})
@@ -149,13 +158,14 @@ class Publisher:
             ClusterUnavailableError: the brokers did not answer in time. Readers may see the records
                 or not; publish them again later, which first ends the unfinished transaction.
                 Records are states, so that publishing them twice does no harm.
-            UnpublishableError: the client or the brokers refuse a record as it is.
+            TooLargeError: the client or the brokers refuse a record for its size.
+            UnpublishableError: they refuse one as it is for another reason.
         """
         self._finish()
         if not records:
             return
         begun = time.monotonic()
-        self._refusal = ""
+        self._refusal = None
         try:
             self._call("begin", lambda _: self._producer.begin_transaction())
             self._unfinished = "abort"
@@ -170,7 +180,7 @@ class Publisher:
             except FencedError as fenced:  # as where the brokers did not know of the transaction
                 raise FencedError(f"{reason}; {fenced}") from error
             if self._refusal:
-                raise UnpublishableError(self._refusal) from error
+                raise self._refusal from error
             raise ClusterUnavailableError(reason) from error
         self._unfinished = "nothing"
         seconds = round(time.monotonic() - begun, 3)
@@ -213,7 +223,7 @@ class Publisher:
                     raise self._classify("send", error) from exception
                 if error.code() not in PASSING_ERRORS:
                     self._refusal = self._refusal or _refused(record, error)
-                raise _AbortError(_refused(record, error)) from exception
+                raise _AbortError(str(_refused(record, error))) from exception
 
     def _delivered(self, record: OutgoingRecord) -> OnDelivery:
         def delivered(error: KafkaError | None, _: Message) -> None:
@@ -268,8 +278,13 @@ class Publisher:
         return f"this user lacks WRITE on {name}"
 
 
-def _refused(record: OutgoingRecord, error: KafkaError) -> str:
-    return (
+def _refused(record: OutgoingRecord, error: KafkaError) -> UnpublishableError:
+    reason = (
         f"a record of {len(record.value or b'')} bytes for {record.topic}/{record.partition}"
         f" is refused: {error.str()}"
     )
+    if error.code() in TOO_LARGE_ERRORS:
+        return TooLargeError(reason)
+    if error.code() in CLOCK_ERRORS:
+        reason += " (is the clock of this machine right?)"
+    return UnpublishableError(reason)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from levelwind.assignors.protocol.topics import LARGEST_WIDE_BYTES, partition_for
-from levelwind.daemon.kafka.publisher import Publisher, UnpublishableError
+from levelwind.daemon.kafka.publisher import Publisher, TooLargeError
 from levelwind.daemon.kafka.record_writer import OutgoingRecord
 from levelwind.daemon.kafka.topic_reader import messages_to_end
 from levelwind.daemon.polling.polled_records import read_key
@@ -82,6 +82,8 @@ class CommitsTopic:
         Raises:
             FencedError: another daemon polls.
             ClusterUnavailableError: the brokers did not answer in time; write them again later.
+            UnpublishableError: the brokers refuse a record, and not for its size, as where this
+                machine's clock is ahead; nothing of the rest was written.
         """
         names = {key: _name(key) for key in records}
         messages = {
@@ -97,7 +99,7 @@ class CommitsTopic:
             largest = max(messages, key=lambda key: len(messages[key].value or b""))
             try:
                 self._publisher.publish([*messages.values()])
-            except UnpublishableError:
+            except TooLargeError:
                 size = len(messages.pop(largest).value or b"")
                 self._unwritten.refused(self._topics.commits, names[largest], size)
             else:

@@ -6,7 +6,7 @@ from confluent_kafka import KafkaError, KafkaException
 from levelwind.assignors.protocol.topics import Topics
 from levelwind.daemon.errors import ClusterUnavailableError, FencedError, LevelwindError
 from levelwind.daemon.kafka import publisher as module
-from levelwind.daemon.kafka.publisher import Publisher, UnpublishableError
+from levelwind.daemon.kafka.publisher import Publisher, TooLargeError, UnpublishableError
 from levelwind.daemon.kafka.record_writer import OutgoingRecord
 
 RECORD = OutgoingRecord(topic="lw.assignments", key=b"k", value=b"v", partition=0)
@@ -73,7 +73,7 @@ def test_a_record_is_blamed_for_the_end_of_its_own_transaction_alone(producer, l
             publisher.publish([RECORD])
         return raised.type
 
-    assert [failure(), failure()] == [UnpublishableError, ClusterUnavailableError]
+    assert [failure(), failure()] == [TooLargeError, ClusterUnavailableError]
 
 
 def test_a_commit_that_waits_in_vain_is_asked_again_while_there_is_time(producer, log):

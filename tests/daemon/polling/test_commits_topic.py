@@ -1,6 +1,6 @@
 """The topic of polled commits on real brokers: read again, written by one daemon alone."""
 
-from contextlib import closing
+from contextlib import closing, suppress
 from itertools import count
 from random import Random
 
@@ -8,7 +8,9 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from levelwind.assignors.protocol.topics import Topics
-from levelwind.daemon.errors import FencedError
+from levelwind.daemon.errors import ClusterUnavailableError, FencedError
+from levelwind.daemon.kafka import publisher
+from levelwind.daemon.kafka.publisher import UnpublishableError
 from levelwind.daemon.kafka.topic_setup import ensure_topics
 from levelwind.daemon.kafka.topic_specs import TopicSettings
 from levelwind.daemon.polling import commits_topic
@@ -17,6 +19,7 @@ from levelwind.daemon.polling.commits_topic import CommitsTopic
 from levelwind.daemon.polling.polled_records import commit_key, commit_value, group_records
 from levelwind.daemon.polling.settings import CommitSettings
 from levelwind.daemon.telemetry.unwritten_records import UnwrittenRecords
+from levelwind.daemon.wall_clock import now_ms
 from levelwind.daemon.wire.describe_requests import DescribedGroup, DescribedMember
 from levelwind_testing.waiting import GENEROUS_SECONDS, wait_until
 
@@ -116,3 +119,27 @@ def test_a_record_that_has_no_room_costs_itself_alone(opened, topics, log):
         topic.write(members_of("large", 10))
         topic.write(large)
         assert len(log.of("record.unwritten")) == 2
+
+
+def test_records_of_a_clock_that_is_ahead_are_not_taken_for_large_ones(opened, monkeypatch, log):
+    """The brokers refuse each, and nothing counts as written."""
+    tomorrow = now_ms() + 24 * 60 * 60 * 1000
+
+    def enqueue(producer, record, delivered):
+        where = {"partition": record.partition, "timestamp": tomorrow}
+        producer.produce(record.topic, record.value, record.key, on_delivery=delivered, **where)
+
+    commits = {commit_key("g", "t", number): commit_value(7, 0, 1) for number in range(3)}
+    with closing(opened()) as topic:
+        topic.begin()
+        with monkeypatch.context() as ahead:
+            ahead.setattr(publisher, "enqueue", enqueue)
+            with pytest.raises(UnpublishableError, match="is the clock of this machine right"):
+                topic.write(commits)
+        assert not log.of("record.unwritten")
+        assert dict(topic.read()) == {}
+        # The library counts the refused records' numbers: its next transaction may fail once.
+        with suppress(ClusterUnavailableError):
+            topic.write(commits)
+        topic.write(commits)
+        assert dict(topic.read()) == commits
