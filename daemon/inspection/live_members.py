@@ -71,7 +71,7 @@ def described_members(settings: Settings, groups: Iterable[str]) -> Described:
 
 
 async def describe_groups(
-    bootstrap: Sequence[Address], groups: Iterable[str], security: ClientSecurity, within: float
+    bootstrap: Sequence[Address], groups: Sequence[str], security: ClientSecurity, within: float
 ) -> tuple[Described, Failures]:
     """Ask the coordinators of some groups for their members, all coordinators at once.
 
@@ -86,14 +86,6 @@ async def describe_groups(
     failures: Failures = {}
     by_coordinator: dict[Address, list[str]] = {}
 
-    async def locate(group: str) -> None:
-        try:
-            address = await connections.coordinator(group)
-        except (ConnectionFailedError, WireError) as error:
-            failures[group] = str(error)
-        else:
-            by_coordinator.setdefault(address, []).append(group)
-
     async def describe(address: Address, led: list[str]) -> None:
         try:
             members, unknown = await members_by_group(await connections.to(address), led, within)
@@ -107,8 +99,14 @@ async def describe_groups(
         )
 
     try:
-        await asyncio.gather(*map(locate, groups))
+        for each in await connections.coordinators(groups):
+            if each.refusal:
+                failures[each.group] = each.refusal
+            else:
+                by_coordinator.setdefault((each.host, each.port), []).append(each.group)
         await asyncio.gather(*(describe(*coordinator) for coordinator in by_coordinator.items()))
+    except ConnectionFailedError as error:  # no broker says who coordinates
+        failures.update(dict.fromkeys(groups, str(error)))
     finally:
         connections.close()
     return described, failures

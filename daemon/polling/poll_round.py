@@ -23,8 +23,8 @@ from levelwind.daemon.wire.group_requests import (
 )
 from levelwind.daemon.wire.poll_requests import (
     FetchOffsetsRequest,
-    FindCoordinatorsRequest,
     ListGroupsRequest,
+    coordinator_questions,
 )
 
 if TYPE_CHECKING:
@@ -46,8 +46,6 @@ SETTLED = frozenset({"Stable", "Empty", "Dead"})
 """States of classic groups in which the members' own bytes are told."""
 COMMITS, MEMBERS = "commits", "members"
 """What a group is asked for."""
-COORDINATORS_ASKED = 1000
-"""Groups of one question for their coordinators."""
 MOVING = ELSEWHERE | {GROUP_ID_NOT_FOUND}
 """Errors that the next round does not have: the group moves, or has just gone."""
 
@@ -110,10 +108,9 @@ class PollRound:
         groups of such a partition are missing at once, and again and again.
         """
         found: list[FoundCoordinator] = []
-        for first in range(0, len(groups), COORDINATORS_ASKED):
-            request = FindCoordinatorsRequest(groups[first : first + COORDINATORS_ASKED])
+        for question in coordinator_questions(groups):
             try:
-                found += await self._coordinators.ask(broker, request)
+                found += await self._coordinators.ask(broker, question)
             except ConnectionFailedError:
                 break
         return [each.group for each in found if each.error not in ELSEWHERE]

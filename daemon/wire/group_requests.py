@@ -72,15 +72,6 @@ class SaslAuthenticateResponse(NamedTuple):
     token: bytes
 
 
-class CoordinatorResponse(NamedTuple):
-    """Address of the broker that coordinates a group."""
-
-    error: int
-    message: str | None
-    host: str
-    port: int
-
-
 class JoinResponse(NamedTuple):
     """Outcome of the first phase of a rebalance."""
 
@@ -161,25 +152,6 @@ class SaslAuthenticateRequest:
     def read(self, fields: Reader) -> SaslAuthenticateResponse:
         error, message = fields.int16(), fields.nullable_string()
         return SaslAuthenticateResponse(error, message, fields.nullable_bytes() or b"")
-
-
-@dataclass(frozen=True, slots=True)
-class FindCoordinatorRequest:
-    """Question for the broker that coordinates a group."""
-
-    KEY: ClassVar = 10
-    VERSION: ClassVar = 2
-
-    group: str
-
-    def body(self) -> bytes:
-        return string(self.group) + b"\0"  # the key is a group's id
-
-    def read(self, fields: Reader) -> CoordinatorResponse:
-        fields.int32()  # throttle time
-        error, message = fields.int16(), fields.nullable_string()
-        fields.int32()  # node id
-        return CoordinatorResponse(error, message, fields.string(), fields.int32())
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,9 +20,11 @@ from levelwind.assignors.protocol.kafka.types import (
     compact_array,
     compact_string,
 )
+from levelwind.assignors.protocol.partition_ranges import WireError
+from levelwind.daemon.wire.group_requests import NO_ERROR
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 NO_OFFSET = -1
 """Committed offset of a partition without a commit."""
@@ -30,6 +32,9 @@ NO_OFFSET = -1
 PLAIN_PARTITION = struct.Struct(">iqiBhB")
 """Number, offset, leader epoch, and of a commit without metadata and error: 1, 0, 0."""
 PLAIN_END = (1, 0, 0)
+
+COORDINATORS_ASKED = 1000
+"""Groups of one question for their coordinators."""
 
 
 class Broker(NamedTuple):
@@ -58,11 +63,21 @@ class ListedGroups(NamedTuple):
 
 
 class FoundCoordinator(NamedTuple):
-    """Whether a group has a coordinator."""
+    """The broker that coordinates a group, or why there is none."""
 
     group: str
     error: int
     """0: it has one; otherwise why the broker names none."""
+    message: str | None = None
+    host: str = ""
+    port: int = 0
+
+    @property
+    def refusal(self) -> str:
+        """The error in words; empty if there is none."""
+        if self.error == NO_ERROR:
+            return ""
+        return f"the group has no coordinator: error {self.error} {self.message or ''}".rstrip()
 
 
 class FetchedGroup(NamedTuple):
@@ -133,7 +148,7 @@ class ListGroupsRequest:
 
 @dataclass(frozen=True, slots=True)
 class FindCoordinatorsRequest:
-    """Question whether some groups have a coordinator (KIP-699)."""
+    """Question for the brokers that coordinate some groups (KIP-699)."""
 
     KEY: ClassVar = 10
     VERSION: ClassVar = 4
@@ -151,14 +166,21 @@ class FindCoordinatorsRequest:
         def coordinator() -> FoundCoordinator:
             group = fields.string(compact=True)
             fields.int32()  # node id
-            fields.string(compact=True)  # host
-            fields.int32()  # port
-            found = FoundCoordinator(group, fields.int16())
-            fields.nullable_string(compact=True)  # message
+            host, port = fields.string(compact=True), fields.int32()
+            error, message = fields.int16(), fields.nullable_string(compact=True)
             fields.tags()
-            return found
+            return FoundCoordinator(group, error, message, host, port)
 
-        return fields.array(coordinator, compact=True, min_bytes=14)
+        found = fields.array(coordinator, compact=True, min_bytes=14)
+        if len(found) != len(self.groups):
+            raise WireError(f"coordinators of {len(found)} groups instead of {len(self.groups)}")
+        return found
+
+
+def coordinator_questions(groups: Sequence[str]) -> Iterator[FindCoordinatorsRequest]:
+    """Yield questions of bounded size for the coordinators of any number of groups."""
+    for first in range(0, len(groups), COORDINATORS_ASKED):
+        yield FindCoordinatorsRequest(groups[first : first + COORDINATORS_ASKED])
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,16 +15,19 @@ from levelwind.daemon.wire.broker_connection import (
     ConnectionFailedError,
     open_connection,
 )
-from levelwind.daemon.wire.group_requests import NO_ERROR, FindCoordinatorRequest
-from levelwind.daemon.wire.poll_requests import BrokersRequest
+from levelwind.daemon.wire.poll_requests import (
+    BrokersRequest,
+    FindCoordinatorsRequest,
+    coordinator_questions,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
 
     from levelwind.daemon.wire.broker_connection import Address, BrokerConnection
     from levelwind.daemon.wire.client_security import ClientSecurity
-    from levelwind.daemon.wire.group_requests import CoordinatorResponse, Request
-    from levelwind.daemon.wire.poll_requests import Broker
+    from levelwind.daemon.wire.group_requests import Request
+    from levelwind.daemon.wire.poll_requests import Broker, FoundCoordinator
 
 Answer = TypeVar("Answer")
 
@@ -121,6 +124,17 @@ class SharedConnections:
         """
         return await self._first_answer(lambda broker: self._named(broker, group))
 
+    async def coordinators(self, groups: Sequence[str]) -> list[FoundCoordinator]:
+        """Return the coordinators of many groups, as the first broker that answers has them.
+
+        Raises:
+            ConnectionFailedError: no broker answers.
+        """
+        found: list[FoundCoordinator] = []
+        for question in coordinator_questions(groups):
+            found += await self._first_answer(partial(self.ask, request=question))
+        return found
+
     def close(self) -> None:
         """End all connections; nobody is called any more."""
         for opening in self._opening.values():
@@ -166,10 +180,10 @@ class SharedConnections:
 
     async def _named(self, broker: Address, group: str) -> Address:
         """The coordinator as one broker names it."""
-        found: CoordinatorResponse = await self.ask(broker, FindCoordinatorRequest(group))
-        if found.error != NO_ERROR:
-            reason = f"the group has no coordinator: error {found.error} {found.message or ''}"
-            raise ConnectionFailedError(reason.rstrip())
+        found: FoundCoordinator
+        (found,) = await self.ask(broker, FindCoordinatorsRequest((group,)))
+        if found.refusal:
+            raise ConnectionFailedError(found.refusal)
         return found.host, found.port
 
     def _known(self) -> list[Address]:

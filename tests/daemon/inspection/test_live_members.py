@@ -3,6 +3,16 @@
 import asyncio
 import struct
 
+from levelwind.assignors.protocol.kafka.types import (
+    Reader,
+    array,
+    compact_array,
+    compact_string,
+    int16,
+    int32,
+    nullable_bytes,
+    string,
+)
 from levelwind.daemon.config.settings import load
 from levelwind.daemon.inspection.live_members import (
     describe_groups,
@@ -26,38 +36,85 @@ def test_brokers_are_asked_at_the_addresses_that_all_clients_of_the_daemon_use(c
 DESCRIBE_GROUPS, FIND_COORDINATOR, API_VERSIONS = 15, 10, 18
 
 
-def test_a_coordinator_that_answers_nothing_about_a_group_is_waited_for_once():
-    asked = []
+class OnlyBroker:
+    """A broker that coordinates all groups and, unless it describes them, says no more of them."""
 
-    async def serve(reader, writer):
-        """Answer who coordinates, always this broker, and nothing about groups."""
+    def __init__(self, *, describes=False):
+        self.describes = describes
+        self.asked = []
+        """Keys of its requests, without those for its versions."""
+
+    async def serve(self, reader, writer):
         while head := await reader.read(4):
-            request = await reader.readexactly(struct.unpack(">i", head)[0])
-            key, _, correlation = struct.unpack(">hhi", request[:8])
-            host, port = writer.get_extra_info("sockname")
+            request = Reader(await reader.readexactly(struct.unpack(">i", head)[0]))
+            key, _ = request.int16(), request.int16()
+            correlation, _ = request.int32(), request.string()
+            if key != API_VERSIONS:
+                self.asked.append(key)
             if key == API_VERSIONS:
                 keys = (FIND_COORDINATOR, DESCRIBE_GROUPS, API_VERSIONS)
-                body = struct.pack(">hi", 0, len(keys))
-                body += b"".join(struct.pack(">hhh", key, 0, 9) for key in keys)
+                body = int16(0) + array([int16(key) + int16(0) + int16(9) for key in keys])
             elif key == FIND_COORDINATOR:
-                name = struct.pack(">h", len(host)) + host.encode()
-                body = struct.pack(">ihhi", 0, 0, -1, 1) + name + struct.pack(">i", port)
+                body = self.found(request, *writer.get_extra_info("sockname"))
+            elif self.describes:
+                body = self.described(request)
             else:
-                asked.append(key)
                 continue
-            writer.write(struct.pack(">ii", 4 + len(body), correlation) + body)
+            writer.write(nullable_bytes(int32(correlation) + body))
         writer.close()
 
-    async def describe():
-        async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
-            address = server.sockets[0].getsockname()
-            async with asyncio.timeout(GENEROUS_SECONDS):
-                return address, await describe_groups([address], "abc", ClientSecurity(), 0.5)
+    def found(self, request, host, port):
+        request.tags()
+        request.int8()  # the keys are groups
+        groups = request.array(lambda: request.string(compact=True), compact=True)
+        address = int32(1) + compact_string(host) + int32(port) + int16(0) + b"\0" + b"\0"
+        return (
+            b"\0" + int32(0) + compact_array([compact_string(g) + address for g in groups]) + b"\0"
+        )
 
-    (host, port), (described, failures) = asyncio.run(describe())
+    def described(self, request):
+        (group,) = request.array(request.string)
+        empty = int16(0) + string(group) + 3 * string("") + array([]) + int32(0)
+        return int32(0) + array([empty])
+
+    def describe(self, groups, within):
+        """What it says, and its host and port."""
+
+        async def describe():
+            async with await asyncio.start_server(self.serve, "127.0.0.1", 0) as server:
+                address = server.sockets[0].getsockname()
+                async with asyncio.timeout(GENEROUS_SECONDS):
+                    return address, await describe_groups(
+                        [address], groups, ClientSecurity(), within
+                    )
+
+        return asyncio.run(describe())
+
+
+def test_a_coordinator_that_answers_nothing_about_a_group_is_waited_for_once():
+    broker = OnlyBroker()
+    (host, port), (described, failures) = broker.describe("abc", 0.5)
     assert described == {}
     assert failures == dict.fromkeys("abc", f"{host}:{port}: no answer in time")
-    assert asked == [DESCRIBE_GROUPS]
+    assert broker.asked == [FIND_COORDINATOR, DESCRIBE_GROUPS]
+
+
+def test_many_groups_are_located_by_a_few_questions():
+    """One each, all at once, waited behind each other for longer than an answer may take."""
+    broker = OnlyBroker(describes=True)
+    groups = [f"g{number}" for number in range(1500)]
+    _, (described, failures) = broker.describe(groups, GENEROUS_SECONDS)
+    assert described == {group: {} for group in groups}
+    assert failures == {}
+    assert broker.asked.count(FIND_COORDINATOR) == 2
+
+
+def test_that_no_broker_names_coordinators_is_said_of_each_group():
+    groups = ["a", "b"]
+    nobody = describe_groups([("127.0.0.1", 1)], groups, ClientSecurity(), GENEROUS_SECONDS)
+    described, failures = asyncio.run(nobody)
+    assert (described, [*failures]) == ({}, groups)
+    assert "127.0.0.1:1" in failures["a"]
 
 
 class AnsweringConnection:

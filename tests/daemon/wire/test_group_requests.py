@@ -31,7 +31,6 @@ REQUESTS = [
     kafka.ApiVersionsRequest(),
     kafka.SaslHandshakeRequest("PLAIN"),
     kafka.SaslAuthenticateRequest(b"token"),
-    kafka.FindCoordinatorRequest("g"),
     DescribeGroupRequest("g"),
     DescribeConsumerGroupRequest("g"),
     kafka.JoinRequest("g", 8000, 9000, "p", "static", (("range", b"raw"),)),
@@ -97,7 +96,7 @@ def test_a_leader_gets_the_members_of_its_group():
         string("b") + int16(-1) + nullable_bytes(None),
     ]
     raw = int32(0) + int16(0) + int32(4) + string("range") + string("b") + string("b")
-    response = REQUESTS[6].read(Reader(raw + array(joiners)))
+    response = REQUESTS[5].read(Reader(raw + array(joiners)))
     assert response.joiners == (
         Joiner(id="a", instance_id="one", offers={"range": b"x"}),
         Joiner(id="b", offers={"range": b""}),

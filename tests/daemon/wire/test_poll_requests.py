@@ -86,16 +86,19 @@ def test_brokers_tell_their_addresses():
     assert found == {2: kafka.Broker("b", 92)}
 
 
-def test_a_broker_says_which_groups_have_a_coordinator():
-    def found(group, error, message):
-        address = int32(1) + compact_string("b") + int32(92)
+def test_a_broker_says_who_coordinates_each_group_or_why_nobody_does():
+    def found(group, error, message, host, port):
+        address = int32(1) + compact_string(host) + int32(port)
         return compact_string(group) + address + int16(error) + message + b"\0"
 
-    raw = int32(0) + compact_array([found("g", 0, b"\0"), found("h", 15, compact_string("none"))])
-    assert kafka.FindCoordinatorsRequest(("g", "h")).read(Reader(raw + b"\0")) == (
-        kafka.FoundCoordinator("g", 0),
-        kafka.FoundCoordinator("h", 15),
-    )
+    each = [found("g", 0, b"\0", "b", 92), found("h", 15, compact_string("none"), "", -1)]
+    raw = int32(0) + compact_array(each) + b"\0"
+    one, other = kafka.FindCoordinatorsRequest(("g", "h")).read(Reader(raw))
+    assert (one.group, one.host, one.port, one.refusal) == ("g", "b", 92, "")
+    assert (other.group, other.error) == ("h", 15)
+    assert other.refusal == "the group has no coordinator: error 15 none"
+    with pytest.raises(WireError, match="of 2 groups instead of 1"):
+        kafka.FindCoordinatorsRequest(("g",)).read(Reader(raw))
 
 
 @pytest.mark.parametrize("typed", [False, True])
