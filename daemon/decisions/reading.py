@@ -9,6 +9,7 @@ from levelwind.assignors.protocol.records import ALL_GROUPS, DecisionPart
 from levelwind.daemon.decisions.encoding import assemble
 from levelwind.daemon.errors import NotFoundError
 from levelwind.daemon.kafka.topic_reader import read_to_end
+from levelwind.daemon.printable import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -62,7 +63,8 @@ def find_decision(settings: Settings, name: str, group: str | None = None) -> De
             " `topic.decisions_retention`, or of another group"
         )
     if len(found) > 1:
-        raise NotFoundError(f"groups {', '.join(sorted(found))} have a decision {name!r}: name one")
+        groups = ", ".join(map(one_line, sorted(found)))
+        raise NotFoundError(f"groups {groups} have a decision {name!r}: name one")
     return next(iter(found.values()))
 
 

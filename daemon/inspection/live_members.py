@@ -14,6 +14,7 @@ from levelwind.assignors.protocol.kafka.carried_plan import MARK
 from levelwind.assignors.protocol.partition_ranges import WireError
 from levelwind.daemon.console import echo
 from levelwind.daemon.errors import LevelwindError
+from levelwind.daemon.printable import one_line
 from levelwind.daemon.wire.broker_connection import (
     OPEN_SECONDS,
     ConnectionFailedError,
@@ -66,7 +67,8 @@ def described_members(settings: Settings, groups: Iterable[str]) -> Described:
     described, failures = asyncio.run(describe_groups(bootstrap, names, security, within))
     if failures:
         (group, reason), count = min(failures.items()), len(failures)
-        echo(f"hosts and client ids of {count} groups are not known: {group}: {reason}", err=True)
+        example = one_line(f"{group}: {reason}")
+        echo(f"hosts and client ids of {count} groups are not known: {example}", err=True)
     return described
 
 

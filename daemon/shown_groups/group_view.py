@@ -29,9 +29,10 @@ from levelwind.daemon.console import status
 from levelwind.daemon.errors import NotFoundError
 from levelwind.daemon.kafka.topic_reader import read_to_end
 from levelwind.daemon.observer.cluster_state import leader_only_brokers
+from levelwind.daemon.printable import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Mapping, Sequence
 
     from levelwind.assignors.protocol.records import Key, Record
     from levelwind.assignors.protocol.topics import TopicKind
@@ -203,11 +204,11 @@ def find_group(views: Mapping[str, GroupView], name: str) -> GroupView:
         )
     if len(views) <= MAX_SUGGESTIONS:
         raise NotFoundError(
-            f"no group {name!r} is known here; there are {len(views)}: {', '.join(sorted(views))}"
+            f"no group {name!r} is known here; there are {len(views)}: {_names(sorted(views))}"
         )
     suggestions = get_close_matches(name, views, n=MAX_SUGGESTIONS)
     hint = (
-        f"the nearest of {len(views):,} are {', '.join(suggestions)}"
+        f"the nearest of {len(views):,} are {_names(suggestions)}"
         if suggestions
         else f"none of {len(views):,} is similar"
     )
@@ -228,3 +229,7 @@ def read_views(settings: Settings) -> dict[str, GroupView]:
         ):
             views.apply(entry.kind, entry.record)
     return views.groups
+
+
+def _names(groups: Sequence[str]) -> str:
+    return ", ".join(map(one_line, groups))

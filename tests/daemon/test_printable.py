@@ -4,6 +4,7 @@ import csv
 import io
 import logging
 import string
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import example, given
@@ -11,10 +12,14 @@ from hypothesis import strategies as st
 from rich.text import Text
 
 from levelwind.daemon import console, plain_console
+from levelwind.daemon.config.settings import load
+from levelwind.daemon.decisions import reading
+from levelwind.daemon.errors import NotFoundError
 from levelwind.daemon.inspection.compare import GroupComparison
+from levelwind.daemon.inspection.live_members import described_members
 from levelwind.daemon.inspection.tables import print_group
 from levelwind.daemon.printable import cell, one_line, printable
-from levelwind.daemon.shown_groups.group_view import GroupView
+from levelwind.daemon.shown_groups.group_view import MAX_SUGGESTIONS, GroupView, find_group
 from levelwind.daemon.shown_groups.offset_rows import OffsetRow, write_csv
 from levelwind.daemon.shown_groups.shown_group import ShownGroup
 from levelwind.daemon.telemetry import log_config
@@ -74,6 +79,23 @@ def test_no_name_begins_another_row_or_line(name, capsys):
     assert name not in out
     assert out.count(one_line(name)) == 4
     assert GroupComparison(id=name, title=name, error=name).as_text().count("\n") == 2
+
+
+@pytest.mark.parametrize("known", [1, MAX_SUGGESTIONS + 1])
+def test_no_name_begins_another_line_of_an_error(known, monkeypatch, capfd):
+    name = "orders\nb  12  0"
+    views = {f"{name}{number}": GroupView(f"{name}{number}") for number in range(known)}
+    with pytest.raises(NotFoundError) as unknown:
+        find_group(views, "orders b  12  0")
+    entries = [SimpleNamespace(group=group, id="d", plan_id=None) for group in (name, "other")]
+    monkeypatch.setattr(reading, "_entries", lambda *_: entries)
+    with pytest.raises(NotFoundError) as several:
+        reading.find_decision(None, "d")
+    assert described_members(load(None, {"bootstrap": "127.0.0.1:1"}), [name]) == {}
+    warning = capfd.readouterr().err
+    for text in (str(unknown.value), str(several.value), warning.removesuffix("\n")):
+        assert one_line(name) in text
+        assert "\n" not in text
 
 
 def test_a_line_of_a_command_is_printable(capsys):
