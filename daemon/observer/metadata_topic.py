@@ -45,7 +45,10 @@ PREFERRED: Mapping[str, Any] = {
 ACKNOWLEDGE_SECONDS = 12
 """Longest wait for acknowledgements; longer than `message.timeout.ms`."""
 RECOVER_SECONDS = 5.0
-"""Seconds without progress after which reading the state back is left to the next tick."""
+"""Seconds without progress after which reading the state back is left to the next tick, which
+begins anew; more where `RECOVER_REQUESTS` may take more."""
+RECOVER_REQUESTS = 3
+"""Requests before the first record: to connect, for the ends and for the record."""
 CLOSE_SECONDS = 2.0
 
 
@@ -70,14 +73,18 @@ class MetadataTopic:
         self._partitions = 0  # not asked for yet
         self._lost_sample: str | None = None
 
-    def recover(self) -> ClusterState:
+    def recover(self, within: float) -> ClusterState:
         """Read back the published state.
+
+        Args:
+            within: seconds that each request may take.
 
         Raises:
             NotFoundError: the topic does not exist.
             ClusterUnavailableError: the cluster did not answer in time.
         """
-        items = read_to_end(self._config, self._topics, ("metadata",), timeout=RECOVER_SECONDS)
+        timeout = max(RECOVER_SECONDS, RECOVER_REQUESTS * within)
+        items = read_to_end(self._config, self._topics, ("metadata",), timeout=timeout)
         return recovered(item.record for item in items)
 
     def publish(self, changes: Sequence[Change], before: Collection[str]) -> Collection[Key]:

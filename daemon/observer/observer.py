@@ -243,9 +243,9 @@ class Observer:
         tick = job.rpartition(".")[2]
         if self._ending.is_set() or outage.pausing(time.monotonic()):
             return
-        self._client.poll(0)  # delivers librdkafka's log lines
         begun = time.monotonic()
         try:
+            self._client.poll(0)  # delivers librdkafka's log lines
             act()
         except (UnansweredError, ClusterUnavailableError, NotFoundError) as error:
             if self._ending.is_set():
@@ -261,7 +261,7 @@ class Observer:
 
     def _observe(self) -> None:
         if self._state is None:
-            recovered = self._topic.recover()
+            recovered = self._topic.recover(self._settings.timeout)
             self._log.info(
                 "observer.recovered", brokers=len(recovered.brokers), topics=len(recovered.topics)
             )

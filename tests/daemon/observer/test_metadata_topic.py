@@ -6,6 +6,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from levelwind.assignors.protocol.topics import Topics
+from levelwind.daemon.observer import metadata_topic as module
 from levelwind.daemon.observer.cluster_probe import UnansweredError
 from levelwind.daemon.observer.metadata_topic import MetadataTopic
 from levelwind.daemon.telemetry.unwritten_records import UnwrittenRecords
@@ -27,6 +28,17 @@ def test_a_producer_that_failed_for_good_is_replaced_before_the_next_samples(log
     assert topic._producer is not failed
     assert log.names == ["observer.producer_renewed"]
     topic.offer([])
+
+
+@pytest.mark.parametrize(("request_seconds", "patience"), [(0.5, 5.0), (2.0, 6.0), (20.0, 60.0)])
+def test_the_state_is_read_back_as_patiently_as_each_request(
+    request_seconds, patience, monkeypatch, log
+):
+    """Otherwise each tick would begin anew with a slow cluster, and none would ever end."""
+    timeouts = []
+    monkeypatch.setattr(module, "read_to_end", lambda *_, timeout: timeouts.append(timeout) or ())
+    metadata_topic(log).recover(request_seconds)
+    assert timeouts == [patience]
 
 
 class LosingProducer:

@@ -7,7 +7,7 @@ import pytest
 from levelwind.assignors.protocol.topics import Topics
 from levelwind.daemon.observer.cluster_probe import UnansweredError
 from levelwind.daemon.observer.cluster_state import ClusterState
-from levelwind.daemon.observer.observer import Observer
+from levelwind.daemon.observer.observer import METADATA_JOB, Observer
 from levelwind.daemon.observer.settings import ObserverSettings
 from levelwind_testing.records import offsets
 from levelwind_testing.records import topic as layout
@@ -65,7 +65,7 @@ def observer(log, ticks):
     observer = Observer(
         NOWHERE, Topics("lw."), ObserverSettings(), log, lambda *tick: ticks.append(tick)
     )
-    observer._topic.recover = ClusterState
+    observer._topic.recover = lambda *_: ClusterState()
     yield observer
     observer.close()
 
@@ -80,6 +80,16 @@ def test_a_tick_asks_no_further_question(observer, monkeypatch, log, ticks):
     assert admin.calls == ["poll", "list_topics"]
     assert log.of("observer.unreachable") == []
     assert ticks == []  # neither answered nor unanswered
+
+
+def test_a_tick_that_begins_with_the_end_has_not_failed(observer, monkeypatch, ticks):
+    def pausing(_):
+        observer.ask_to_end()
+        return False
+
+    monkeypatch.setattr(observer, "_outages", {METADATA_JOB: SimpleNamespace(pausing=pausing)})
+    observer.tick_metadata()
+    assert ticks == []
 
 
 def test_changes_that_nobody_acknowledges_are_waited_for_no_longer(observer):
