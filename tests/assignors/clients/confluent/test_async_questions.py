@@ -240,16 +240,16 @@ def test_a_callback_ends_after_the_questions_that_it_cancelled(monkeypatch):
     async def work():
         consumer = consumer_of()
         monkeypatch.setattr(consumer._consumer, "committed", committed)
-        assigning = asyncio.create_task(asyncio.to_thread(consumer._in_loop(assign), consumer, []))
-        await asyncio.to_thread(question.begun.wait)
         submit = consumer._callback_thread.submit
 
-        def waits(*args):
-            order.append("waits")
-            seen.set()
-            return submit(*args)
+        def submitted(*args, **options):
+            if question.begun.is_set():  # behind the question
+                order.append("waits")
+                seen.set()
+            return submit(*args, **options)
 
-        monkeypatch.setattr(consumer._callback_thread, "submit", waits)
+        monkeypatch.setattr(consumer._callback_thread, "submit", submitted)
+        assigning = asyncio.create_task(asyncio.to_thread(consumer._in_loop(assign), consumer, []))
         assigning.add_done_callback(lambda _: seen.set())
         await asyncio.to_thread(seen.wait)
         question.may_end.set()
