@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
+from levelwind.assignors.clients.flat_settings import flat_settings
 from levelwind.assignors.strategies.vote import InconsistentGroupProtocolError
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def no_common_protocol(
     names = ", ".join(assignor.name for assignor in assignors)
     refused = f"group {group!r}: this member offers {names}, which its members do not all offer"
     try:
-        asked = AdminClient({"client.id": "levelwind-protocols", **config})
+        asked = AdminClient({"client.id": "levelwind-protocols", **flat_settings(config)})
         described = asked.describe_consumer_groups([group], request_timeout=timeout)
         found = described[group].result(timeout)
     except (KafkaException, TimeoutError) as error:

@@ -6,6 +6,7 @@ a batch when a callback raises while `consume` fetches it, and goes on behind th
 
 from __future__ import annotations
 
+from inspect import iscoroutinefunction
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,12 @@ GUARDED_SETTINGS = ("error_cb", "on_commit", "stats_cb", "throttle_cb")
 
 
 def require_function(name: str, callback: object) -> None:
-    """Raise `SettingError` unless a callback can be called, or is None."""
+    """Raise `SettingError` unless a callback can be called, or is None.
+
+    That of a coroutine can only be awaited, which neither librdkafka nor `ManagedConsumer` does.
+    """
+    if iscoroutinefunction(callback):
+        raise SettingError(f"{name}: expected a function, got a coroutine function: {callback!r}")
     if callback is not None and not callable(callback):
         raise SettingError(f"{name}: expected a function, got {callback!r}")
 
@@ -50,7 +56,7 @@ class CallbackErrors:
         """Return the settings, flat, with guarded callbacks.
 
         Raises:
-            SettingError: A callback cannot be called.
+            SettingError: A callback cannot be called, or its result would have to be awaited.
         """
         guarded = flat_settings(config)
         for name in (*GUARDED_SETTINGS, "oauth_cb"):

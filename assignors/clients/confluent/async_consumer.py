@@ -11,6 +11,7 @@ import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
 from functools import partial
+from inspect import isawaitable
 from math import inf
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias, TypeVar
@@ -21,7 +22,7 @@ from levelwind.assignors.boot_clock import boot_seconds
 from levelwind.assignors.clients.confluent.consumer import ManagedConsumer
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+    from collections.abc import AsyncIterator, Callable, Iterable
     from types import TracebackType
 
     from levelwind.assignors.clients.confluent.ownership_evidence import FencingToken
@@ -41,7 +42,7 @@ NO_ANSWER_ERRORS = frozenset(
 tells them: librdkafka takes whole milliseconds, and gives up to one too early."""
 
 Result = TypeVar("Result")
-AsyncCallback: TypeAlias = "Callable[[AsyncManagedConsumer, list[Any]], Awaitable[object]] | None"
+AsyncCallback: TypeAlias = "Callable[[AsyncManagedConsumer, list[Any]], object] | None"
 
 
 class _Callback:
@@ -100,8 +101,9 @@ class AsyncManagedConsumer:
     Args:
         config: As for `ManagedConsumer`. The callbacks in it are plain functions, which the thread
             calls.
-        on_assign: As for `ManagedConsumer`, but a coroutine function, which the event loop runs.
-            It may await the consumer's methods, other than `poll`, `consume` and `close`.
+        on_assign: As for `ManagedConsumer`, but the event loop runs it. It may be a coroutine
+            function, which may await the consumer's methods, other than `poll`, `consume` and
+            `close`.
         on_revoke: As `on_assign`.
         on_lost: As `on_assign`.
         options: The other arguments of `ManagedConsumer`.
@@ -356,7 +358,8 @@ class AsyncManagedConsumer:
         async def run(partitions: list[Any], within: _Callback) -> object:
             _WITHIN.set(within)
             try:
-                return await callback(self, partitions)
+                result = callback(self, partitions)
+                return await result if isawaitable(result) else result
             finally:
                 within.active = False
 

@@ -6,7 +6,12 @@ import pytest
 
 from levelwind.assignors.clients.flat_settings import flat_settings
 from levelwind.assignors.clients.idle_connections import with_idle_connections
-from levelwind.clients.classic import BrokerLag, PublishedPlans
+from levelwind.clients.classic import (
+    BrokerLag,
+    LagUnavailableError,
+    PublishedPlans,
+    no_common_protocol,
+)
 from levelwind.daemon.kafka import clients
 
 TABLE = {
@@ -28,6 +33,11 @@ def test_settings_of_the_table_win_over_those_beside_it_and_the_given_ones_stay(
 @pytest.mark.parametrize("table", [7, "a=1", None, [("a", 1)]])
 def test_what_is_no_table_is_left_to_confluent_kafka(table):
     assert flat_settings({"default.topic.config": table}) == {"default.topic.config": table}
+
+
+def test_a_callback_of_none_takes_the_place_of_no_other_one():
+    given = {"error_cb": print, "logger": None, "default.topic.config": {"error_cb": None}}
+    assert flat_settings(given) == {"error_cb": print}
 
 
 def test_settings_for_idle_connections_look_into_the_table():
@@ -57,3 +67,10 @@ def test_clients_of_levelwind_keep_what_they_need(settings_of, set_here):
     assert "default.topic.config" not in settings
     assert settings["security.protocol"] == "SSL"
     assert all(settings[name] != TABLE[name] for name in set_here)
+
+
+def test_callbacks_of_none_keep_no_client_from_being_made():
+    config = {"bootstrap.servers": "127.0.0.1:1", "log_level": 0, "error_cb": None}
+    with pytest.raises(LagUnavailableError):
+        BrokerLag(config, "g", timeout=0.01)(["t"])
+    assert "member offers" in str(no_common_protocol(config, "g", [], timeout=0.01))

@@ -6,7 +6,12 @@ from types import SimpleNamespace
 import pytest
 from confluent_kafka import Consumer, Producer
 
-from levelwind.clients.confluent import AsyncManagedConsumer, Phase, SettingError
+from levelwind.clients.confluent import (
+    AsyncManagedConsumer,
+    ManagedConsumer,
+    Phase,
+    SettingError,
+)
 from levelwind_testing.kafka.brokerless_member import UNREACHABLE, message
 from levelwind_testing.waiting import wait_until
 
@@ -210,6 +215,24 @@ def test_what_cannot_be_called_is_refused_at_once(make_brokerless, name):
         make_brokerless(settings, **options)
 
 
+@pytest.mark.parametrize("name", [*ARGUMENTS, *SETTINGS, "oauth_cb"])
+def test_a_coroutine_function_is_refused_where_nobody_would_await_it(make_brokerless, name):
+    async def callback(*_args):
+        pass
+
+    settings, options = ({}, {name: callback}) if name in ARGUMENTS else ({name: callback}, {})
+    with pytest.raises(SettingError, match=f"^{name}: expected a function, got a coroutine func"):
+        make_brokerless(settings, **options)
+
+
+@pytest.mark.parametrize("name", [*SETTINGS, "oauth_cb", "logger"])
+@pytest.mark.parametrize("table", [True, False])
+def test_a_callback_of_none_is_as_one_that_was_left_out(name, table):
+    given = {"default.topic.config": {name: None}} if table else {name: None}
+    consumer = ManagedConsumer({**UNREACHABLE, **given}, group="g", topics=["orders"])
+    consumer.close(0)
+
+
 def test_a_logger_that_cannot_log_is_refused_at_once(make_brokerless):
     with pytest.raises(SettingError, match=r"^logger: expected a logger, got 5$"):
         make_brokerless({"logger": 5})
@@ -222,6 +245,29 @@ def test_the_consumer_of_a_coroutine_refuses_the_same(name):
 
     with pytest.raises(SettingError, match=f"^{name}: expected a function, got 5$"):
         asyncio.run(make())
+
+
+@pytest.mark.parametrize("kind", ["function", "coroutine function"])
+def test_the_consumer_of_a_coroutine_calls_functions_of_both_kinds(kind):
+    called = []
+
+    def function(consumer, partitions):
+        called.append((consumer, asyncio.get_running_loop(), partitions))
+
+    async def coroutine(*args):
+        function(*args)
+
+    async def work():
+        given = function if kind == "function" else coroutine
+        settings = {**UNREACHABLE, "bootstrap.servers": "127.0.0.1:1"}
+        consumer = AsyncManagedConsumer(settings, group="g", topics=["orders"], on_assign=given)
+        call = consumer._consumer._owned._callbacks["on_assign"]
+        await asyncio.to_thread(call, ["partition"])
+        consumer._consumer._callback_errors.raise_first()
+        assert called == [(consumer, asyncio.get_running_loop(), ["partition"])]
+        await consumer.close(0)
+
+    asyncio.run(work())
 
 
 @pytest.fixture
