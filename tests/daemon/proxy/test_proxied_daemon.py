@@ -6,10 +6,13 @@ from levelwind_testing.processes.proxied_stage import ProxiedStage
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
 
+SETTINGS = ("proxy.session_timeout=20",)
+"""On a busy machine, too, the next daemon leads within the session of the former one's proxy."""
+
 
 @pytest.fixture
 def stage(client_config, kafka, fresh, tmp_path):
-    made = ProxiedStage(client_config, kafka, fresh, tmp_path)
+    made = ProxiedStage(client_config, kafka, fresh, tmp_path, settings=SETTINGS)
     try:
         yield made
     finally:

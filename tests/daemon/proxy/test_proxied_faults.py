@@ -4,18 +4,16 @@ import signal
 
 import pytest
 
-from levelwind.assignors.handover.timers import Timers
 from levelwind.assignors.protocol.topics import OFFSETS_TOPIC
 from levelwind.daemon.proxy.leader_proxy import CLIENT_ID
 from levelwind.deploy.cluster import Cluster
 from levelwind_testing.kafka.reassignment import lead_again
-from levelwind_testing.processes.daemon_process import timer_settings
 from levelwind_testing.processes.proxied_stage import ProxiedStage
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
 
-TIMERS = Timers().scaled(0.2)
-SETTINGS = timer_settings(TIMERS)
+SETTINGS = ("proxy.session_timeout=20",)
+"""The next daemon leads within the session of the former one's proxy."""
 
 
 @pytest.fixture(scope="module")
@@ -82,10 +80,10 @@ def test_a_daemon_that_stands_still_and_wakes_up_leaves_the_lead_to_the_next_one
     # The first stands still, and another becomes the planner: only the leading daemon proxies.
     first.signal(signal.SIGSTOP)
     stage.wait(stage.leads, "lead after a take-over")
-    assert stage.is_leveled()
+    assert stage.is_leveled(), stage.tails()
     first.signal(signal.SIGCONT)
     stage.wait(lambda: first.logged("daemon.deposed"), "end of the first term")
-    assert stage.is_leveled()
+    assert stage.is_leveled(), stage.tails()
     assert len(proxies(stage)) == 1
     assert stage.leads()
     assert first.logged("proxy.left") == second.logged("proxy.fenced") == []
