@@ -148,7 +148,10 @@ def test_of_three_daemons_exactly_one_takes_over_and_finishes_what_was_begun(sta
     stage.wait_for_so_many_in_the_group_of_daemons(1)
 
     # Most members gone at once freeze the group.
-    for member in stage.members[:2]:
+    gone = stage.members[:2]
+    for member in gone:
+        member.child.ask_to_kill()
+    for member in gone:
         member.kill()
     stage.wait("freeze", lambda: stage.logged("group.frozen", group=stage.group))
     assert stage.leader() is third
