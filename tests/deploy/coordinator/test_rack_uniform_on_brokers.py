@@ -9,6 +9,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from levelwind.deploy.cluster import Cluster, ClusterError
 from levelwind_testing.kafka.broker_releases import PRESENT_AND_NEWER, READY_SECONDS
+from levelwind_testing.kafka.patient_brokers import PATIENT
 from levelwind_testing.kafka.reassignment import reassign
 from levelwind_testing.waiting import wait_until
 
@@ -22,7 +23,8 @@ def cluster(request, programs):
     with Cluster.start(
         2,
         racks=("a", "b"),
-        settings={
+        settings=PATIENT
+        | {
             "group.consumer.assignors": f"{CLASS},uniform",
             "offsets.topic.num.partitions": "1",
         },

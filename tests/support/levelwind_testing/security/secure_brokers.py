@@ -16,6 +16,7 @@ from confluent_kafka.admin import (
 
 from levelwind.deploy.broker_config import JVM_OPTIONS, LOG_ALLOWED, BrokerSecurity
 from levelwind.deploy.cluster import Cluster
+from levelwind_testing.kafka.patient_brokers import PATIENT
 from levelwind_testing.security.certificates import Authority, Identity
 
 if TYPE_CHECKING:
@@ -148,7 +149,7 @@ def secure_brokers(
     options = (*JVM_OPTIONS, LOG_ALLOWED) if log_allowed else JVM_OPTIONS
     with Cluster.start(
         brokers,
-        settings=settings,
+        settings=PATIENT | (settings or {}),
         jvm_options=options,
         security=security,
         version=version,
