@@ -44,7 +44,7 @@ KILLS = int(os.environ.get("FAULTS_KILLS", "15"))
 WITH_THE_JAR = {
     "group.consumer.assignors": "uniform,levelwind.coordinator.PlannedAssignor",
     "group.consumer.min.heartbeat.interval.ms": "200",
-    "group.consumer.heartbeat.interval.ms": "200",
+    "group.consumer.heartbeat.interval.ms": "1000",
     "group.consumer.min.session.timeout.ms": "6000",
     "group.consumer.session.timeout.ms": "6000",
     "offsets.topic.num.partitions": "2",
