@@ -29,6 +29,8 @@ QUICK = {"spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLeve
 WORKER = f"-m {WORKER_DAEMON}"
 MAIN, JVM = "levelwind.daemon.pipeline.process", "SparkSubmit"
 
+LOOKS_A_HEARTBEAT = 10
+"""Looks of the supervisor from one heartbeat to the next, where neither is late."""
 SETTLED_AFTER = 30
 """Batches after a start in which connections are opened and workers started."""
 LOOKS, BATCHES_A_LOOK = 15, 10
@@ -92,7 +94,7 @@ def kill(supervised: Supervised, command: str, number: int = signal.SIGKILL) -> 
 def next_attempt(
     supervised: Supervised,
     hurry: float = 0.0,
-    since: Callable[[Supervised], bool] = lambda _: True,
+    hurries: Callable[[Supervised, int], bool] = lambda *_: True,
 ) -> list[MutableMapping[str, Any]]:
     """Wait for the death of this attempt and the start of the next one; what was logged.
 
@@ -100,13 +102,17 @@ def next_attempt(
         supervised: the pipeline.
         hurry: seconds by which the supervisor's clock goes ahead at each look, ten times a second.
             With 0.3 a heartbeat still comes every four of its seconds.
-        since: whether the clock may begin to hurry. Whether a query is fed is asked of the
-            brokers, and takes seconds of theirs.
+        hurries: whether the clock may do so now, by the number of looks since the last heartbeat.
+            Whether a query is fed is asked of the brokers, and takes seconds of theirs.
     """
+    heartbeats, looks = 0, 0
 
     def started() -> bool:
+        nonlocal heartbeats, looks
         names = [event["event"] for event in logged]
-        if "pipeline.silent" not in names and since(supervised):
+        looks = looks + 1 if supervised.heartbeats == heartbeats else 0
+        heartbeats = supervised.heartbeats
+        if "pipeline.silent" not in names and hurries(supervised, looks):
             supervised.ahead += hurry
         return "pipeline.starting" in names
 
@@ -171,10 +177,16 @@ def test_a_killed_process_takes_its_jvm_along(lw: Installation, supervised: Supe
 
 
 @pytest.mark.parametrize(
-    ("victim", "reason", "offset", "since"),
+    ("victim", "reason", "offset", "hurries"),
     [
-        (JVM, "has not answered", 5, lambda _: True),
-        (WORKER, "although the brokers have input for it", 6, lambda supervised: supervised.fed),
+        (JVM, "has not answered", 5, lambda *_: True),
+        (
+            WORKER,
+            "although the brokers have input for it",
+            6,
+            # A heartbeat that is late shall be no silence.
+            lambda supervised, looks: supervised.fed and looks < LOOKS_A_HEARTBEAT,
+        ),
     ],
     ids=["JVM", "workers"],
 )
@@ -184,12 +196,12 @@ def test_what_stands_still_is_said_and_killed(
     victim: str,
     reason: str,
     offset: int,
-    since: Callable[[Supervised], bool],
+    hurries: Callable[[Supervised, int], bool],
 ) -> None:
     former = supervised.processes()
     kill(supervised, victim, signal.SIGSTOP)
     lw.commit(f"{lw.prefix}readers", topic_of(lw), {0: offset})
-    logged = next_attempt(supervised, hurry=0.3, since=since)
+    logged = next_attempt(supervised, hurry=0.3, hurries=hurries)
     for event in ("pipeline.quiet", "pipeline.silent"):
         (entry,) = [entry for entry in logged if entry["event"] == event]
         assert reason in entry["reason"]
