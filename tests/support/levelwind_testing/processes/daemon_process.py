@@ -21,6 +21,9 @@ NEWEST_EVENTS = 3
 NOISE_LINES = 25
 """Lines without an event that a daemon's tail shows."""
 
+STOP_SECONDS = 60.0
+"""From SIGTERM to SIGKILL, as long as the units of `deploy` give a daemon."""
+
 
 def daemon_command(
     bootstrap: str,
@@ -77,7 +80,7 @@ class LoggedProcess:
     """A running command that logs JSON; `events` grows with its log."""
 
     def __init__(self, command: Sequence[str]) -> None:
-        self.child = guard.start(command, output=subprocess.PIPE, grace=10)
+        self.child = guard.start(command, output=subprocess.PIPE, grace=STOP_SECONDS)
         self.events: list[dict[str, Any]] = []
         self.noise: list[str] = []
         self._thread = follow_json_lines(self.child.process, self.events.append, self.noise)
