@@ -24,6 +24,7 @@ from levelwind.daemon.api.order_models import (
     SettingList,
 )
 from levelwind.daemon.api.views.decision_log import MOST_DECISIONS, DecisionLog
+from levelwind.daemon.api.views.encoded_documents import json_answer
 from levelwind.daemon.api.wire_models import ErrorDocument
 from levelwind.daemon.config.shown import flattened, masked_setting
 from levelwind.daemon.decisions.reading import find_decision
@@ -93,7 +94,7 @@ def lever_routes(context: ApiContext) -> APIRouter:
                 execute=wanted.execute,
                 records=context.view.records(),
             )
-        return JSONResponse(json_safe(outcome.as_json()))
+        return await json_answer(lambda: json_safe(outcome.as_json()))
 
     @router.get("/settings", response_model=SettingList, responses=REFUSALS)
     async def settings(_: Annotated[Operator, Depends(access)]) -> Any:
@@ -116,7 +117,7 @@ def lever_routes(context: ApiContext) -> APIRouter:
         """List the moves from one plan to another: what is owned, and one made now, by default."""
         async with one_at_a_time:
             moves = await asyncio.to_thread(moves_between, context.settings(), group, before, after)
-        return JSONResponse({"moves": moves})
+        return await json_answer(lambda: {"moves": moves})
 
     return router
 
@@ -144,13 +145,13 @@ def decision_routes(context: ApiContext, source: DecisionSource) -> APIRouter:
             raise HTTPException(422, "before_id: give the time of that decision as `before`, too")
         found = await source.ready()
         page = found.page(group, limit, before, before_id=before_id, outcome=outcome)
-        return JSONResponse({"decisions": page})
+        return await json_answer(lambda: {"decisions": page})
 
     @router.get("/decisions/{name}", response_model=DecisionDocument, responses=UNAVAILABLE)
     async def decision(name: str, group: PlanName = None, inputs: bool = False) -> Any:
         """Return one decision, with `inputs` also what its plan was computed from."""
         entry = await asyncio.to_thread(find_decision, context.settings(), name, group)
-        return JSONResponse(json_safe(entry.as_json(inputs=inputs)))
+        return await json_answer(lambda: json_safe(entry.as_json(inputs=inputs)))
 
     @router.post("/decisions/{name}/replay", response_model=ReplayDocument, responses=REFUSALS)
     async def replayed(
@@ -160,6 +161,6 @@ def decision_routes(context: ApiContext, source: DecisionSource) -> APIRouter:
         async with one_at_a_time:
             entry = await asyncio.to_thread(find_decision, context.settings(), name, group)
             result = await asyncio.to_thread(replay, entry)
-        return JSONResponse(json_safe(result.as_json()))
+        return await json_answer(lambda: json_safe(result.as_json()))
 
     return router

@@ -11,7 +11,11 @@ from fastapi.responses import JSONResponse, Response, StreamingResponse
 from levelwind.daemon.api.api_context import ApiContext
 from levelwind.daemon.api.event_stream import EventStreams
 from levelwind.daemon.api.views.cluster_documents import cluster_document, pipeline_document
-from levelwind.daemon.api.views.encoded_documents import EncodedDocuments
+from levelwind.daemon.api.views.encoded_documents import (
+    EncodedDocuments,
+    json_answer,
+    json_response,
+)
 from levelwind.daemon.api.views.lag_history import POINTS
 from levelwind.daemon.api.wire_models import (
     ClusterDocument,
@@ -86,8 +90,9 @@ def group_routes(context: ApiContext) -> APIRouter:
 
         Without hosts and client ids of members that only the brokers know: nobody is asked.
         """
-        rows = [row._asdict() for row in offset_rows(known(group))]
-        return JSONResponse({"offsets": rows})
+        rows = offset_rows(known(group))
+        # A row is small, and encoded whole.
+        return await json_answer(lambda: {"offsets": [row._asdict() for row in rows]}, depth=2)
 
     @router.get("/history", response_model=HistoryDocument)
     async def history(points: Points = 60) -> Any:
@@ -145,8 +150,7 @@ def installation_routes(context: ApiContext, streams: EventStreams) -> APIRouter
 async def _answer(
     documents: EncodedDocuments, name: Hashable, state: Hashable, make: Callable[[], object]
 ) -> Response:
-    body = await documents.body(name, state, make)
-    return Response(body, media_type="application/json")
+    return json_response(await documents.body(name, state, make))
 
 
 def _figure(value: object) -> float:

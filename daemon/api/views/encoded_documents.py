@@ -12,6 +12,7 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING
 
 from starlette.concurrency import run_in_threadpool
+from starlette.responses import Response
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
@@ -74,6 +75,16 @@ def encoded(value: object, depth: int = DEPTH) -> str:
     return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
-def encoded_bytes(value: object) -> bytes:
+async def json_answer(make: Callable[[], object], depth: int = DEPTH) -> Response:
+    """Return the JSON of a document that another thread makes and encodes, from snapshots alone."""
+    return json_response(await run_in_threadpool(lambda: encoded_bytes(make(), depth)))
+
+
+def json_response(body: bytes) -> Response:
+    """Return an answer whose body is JSON already."""
+    return Response(body, media_type="application/json")
+
+
+def encoded_bytes(value: object, depth: int = DEPTH) -> bytes:
     """Return a value as the bytes of JSON; see `encoded`."""
-    return encoded(value).encode()
+    return encoded(value, depth).encode()

@@ -12,7 +12,7 @@ from urllib.error import URLError
 
 import pytest
 
-from levelwind.daemon.api import http_server
+from levelwind.daemon.api import http_server, operating_routes, reading_routes
 from levelwind.daemon.api.access import certificate_file, guards
 from levelwind.daemon.api.access.guards import (
     CONTENT_SECURITY_POLICY,
@@ -21,6 +21,7 @@ from levelwind.daemon.api.access.guards import (
     PROBES,
 )
 from levelwind.daemon.api.http_server import HttpServer
+from levelwind.daemon.api.views.decision_log import DecisionLog
 from levelwind.daemon.api.views.live_view import LiveView
 from levelwind.daemon.config.http_section import HttpSection
 from levelwind.daemon.config.settings import Settings
@@ -292,15 +293,37 @@ class SlowlyEncoded(dict):
         return super().items()
 
 
-@pytest.mark.parametrize("path", ["/api/v1/history?points=7", "/api/v1/groups/orders-billing"])
+class Whole:
+    """An entry of the audit trail, and a row of offsets, with a document of the test."""
+
+    def __init__(self, document):
+        self.as_json = self._asdict = lambda **_: document
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/api/v1/history?points=7",
+        "/api/v1/groups/orders-billing",
+        "/api/v1/offsets/orders-billing",
+        "/api/v1/decisions?limit=1000",
+        "/api/v1/decisions/1-0?inputs=true",
+        "/api/v1/diff/orders-billing",
+    ],
+)
 def test_others_are_answered_while_a_large_document_is_encoded(served, client, monkeypatch, path):
-    slow = SlowlyEncoded({})
+    slow = SlowlyEncoded({"partition": 0})  # not empty: the encoder would not ask for its items
     document = {"groups": slow}
     monkeypatch.setattr(LiveView, "history_document", lambda *_: document)
-    monkeypatch.setattr("levelwind.daemon.api.reading_routes.group_document", lambda _: document)
     monkeypatch.setattr(LiveView, "changed_in", lambda *_: -1)  # no state that is known already
+    monkeypatch.setattr(DecisionLog, "page", lambda *_, **__: [slow])
+    monkeypatch.setattr(reading_routes, "group_document", lambda _: document)
+    monkeypatch.setattr(reading_routes, "offset_rows", lambda _: [Whole(slow)])
+    monkeypatch.setattr(operating_routes, "find_decision", lambda *_: Whole(slow))
+    monkeypatch.setattr(operating_routes, "moves_between", lambda *_: [slow])
     answers = []
-    asking = threading.Thread(target=lambda: answers.append(client.get(path)), daemon=True)
+    token = {"Authorization": f"Bearer {TOKEN}"}
+    asking = threading.Thread(target=lambda: answers.append(client.get(path, **token)), daemon=True)
     asking.start()
     try:
         assert slow.begun.wait(GENEROUS_SECONDS)
