@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
-import socket
 import threading
 from contextlib import suppress
 from functools import partial
@@ -23,9 +22,9 @@ from levelwind.daemon.api.views.live_view import LiveView
 from levelwind.daemon.api.views.record_tap import RecordTap
 from levelwind.daemon.config.http_section import HttpSection
 from levelwind.daemon.config.listen import (
-    EVERY_ADDRESS,
     cannot_listen,
     listen_address,
+    listening_socket,
     shown_address,
 )
 from levelwind.daemon.service.availability.http_serving import HttpServing
@@ -34,6 +33,7 @@ from levelwind.daemon.wall_clock import now_ms
 from levelwind.daemon.watch_mark import WatchMark
 
 if TYPE_CHECKING:
+    import socket
     import ssl
     from collections.abc import Callable
 
@@ -197,29 +197,13 @@ def _bound(listen: str) -> socket.socket:
     host, port = listen_address("http.listen", listen)
     try:
         try:
-            return _listening(host, port)
+            return listening_socket(host, port)
         except OSError:
             if listen != DEFAULT_LISTEN:
                 raise
-            return _listening(host, 0)
+            return listening_socket(host, 0)
     except OSError as error:
         raise cannot_listen("http.listen", listen, error) from error
-
-
-def _listening(host: str, port: int) -> socket.socket:
-    opened = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
-    try:
-        opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        # What is accepted has it, too: a watcher whose machine is gone ends after all.
-        opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        if host == EVERY_ADDRESS:
-            opened.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-        opened.bind((host, port))
-        opened.listen(128)
-    except OSError:
-        opened.close()
-        raise
-    return opened
 
 
 def _hosts(section: HttpSection, bound: socket.socket) -> frozenset[str] | None:

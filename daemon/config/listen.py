@@ -37,6 +37,27 @@ def _every_address() -> str:
     return EVERY_ADDRESS
 
 
+def listening_socket(host: str, port: int) -> socket.socket:
+    """Return a socket that listens at an address of `listen_address`.
+
+    Raises:
+        OSError: the machine does not give the address.
+    """
+    opened = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        # What is accepted has it, too: a watcher whose machine is gone ends after all.
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        if host == EVERY_ADDRESS:
+            opened.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        opened.bind((host, port))
+        opened.listen(128)
+    except OSError:
+        opened.close()
+        raise
+    return opened
+
+
 def cannot_listen(setting: str, listen: str, error: OSError) -> ConfigurationError:
     """Return the error for an address that the machine does not give.
 
