@@ -22,6 +22,7 @@ from levelwind.daemon.api.views.live_view import LiveView
 from levelwind.daemon.api.views.record_tap import RecordTap
 from levelwind.daemon.config.http_section import HttpSection
 from levelwind.daemon.config.listen import (
+    KEEP_ALIVE_SECONDS,
     cannot_listen,
     listen_address,
     listening_socket,
@@ -52,8 +53,6 @@ DEFAULT_LISTEN = HttpSection().listen
 """The address that makes way where another process has it."""
 CLOSE_SECONDS = 5.0
 """Longest wait for the server's thread at the end."""
-KEEP_ALIVE_SECONDS = 30
-"""Time after which a connection is closed that has no request, or only a part of one."""
 LOOPBACK_NAME = "localhost"
 
 
@@ -197,11 +196,11 @@ def _bound(listen: str) -> socket.socket:
     host, port = listen_address("http.listen", listen)
     try:
         try:
-            return listening_socket(host, port)
+            return listening_socket(host, port, KEEP_ALIVE_SECONDS)
         except OSError:
             if listen != DEFAULT_LISTEN:
                 raise
-            return listening_socket(host, 0)
+            return listening_socket(host, 0, KEEP_ALIVE_SECONDS)
     except OSError as error:
         raise cannot_listen("http.listen", listen, error) from error
 

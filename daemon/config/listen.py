@@ -8,6 +8,9 @@ from levelwind.daemon.errors import ConfigurationError
 
 EVERY_ADDRESS = "::"
 """Every address of IPv6, and of IPv4 where the socket is of both families."""
+KEEP_ALIVE_SECONDS = 30
+"""Time after which a connection is closed that has no request, or only a part of one, or whose
+answer is not read."""
 
 
 def listen_address(setting: str, listen: str) -> tuple[str, int]:
@@ -37,8 +40,14 @@ def _every_address() -> str:
     return EVERY_ADDRESS
 
 
-def listening_socket(host: str, port: int) -> socket.socket:
+def listening_socket(host: str, port: int, patience_seconds: float) -> socket.socket:
     """Return a socket that listens at an address of `listen_address`.
+
+    Args:
+        host: the host, or an address of it.
+        port: the port; 0 for any free one.
+        patience_seconds: the time after which the system ends an accepted connection whose peer
+            takes nothing of what is written.
 
     Raises:
         OSError: the machine does not give the address.
@@ -48,6 +57,10 @@ def listening_socket(host: str, port: int) -> socket.socket:
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         # What is accepted has it, too: a watcher whose machine is gone ends after all.
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        # Likewise: a peer that does not read its answer, however large, keeps its place no longer.
+        if hasattr(socket, "TCP_USER_TIMEOUT"):  # macOS lacks it
+            patience_ms = round(patience_seconds * 1000)
+            opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, patience_ms)
         if host == EVERY_ADDRESS:
             opened.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
         opened.bind((host, port))

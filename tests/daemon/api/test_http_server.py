@@ -12,7 +12,13 @@ from urllib.error import URLError
 
 import pytest
 
-from levelwind.daemon.api import http_server, operating_routes, reading_routes
+from levelwind.daemon.api import (
+    event_stream,
+    http_server,
+    operating_routes,
+    probes,
+    reading_routes,
+)
 from levelwind.daemon.api.access import certificate_file, guards
 from levelwind.daemon.api.access.guards import (
     CONTENT_SECURITY_POLICY,
@@ -263,6 +269,25 @@ def test_a_second_request_that_never_becomes_whole_is_ended_after_the_first_one(
             answers = silent.makefile("rb").read()
     assert answers.startswith(b"HTTP/1.1 200 ")
     assert answers.count(b"HTTP/1.1") == 1
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="the system has no such limit")
+@pytest.mark.parametrize("path", ["/metrics", "/api/v1/events"])
+def test_a_connection_whose_answer_nobody_reads_is_closed(path, monkeypatch):
+    large = b"x" * 2**25  # more than the system's buffers take
+    monkeypatch.setattr(http_server, "KEEP_ALIVE_SECONDS", 1)
+    monkeypatch.setattr(probes, "choose_encoder", lambda _: (lambda _: large, "text/plain"))
+    monkeypatch.setattr(event_stream, "encoded_event", lambda *_: large)
+    with closing(start()) as server, socket.socket() as unread:
+        wait_until_served(ApiClient(server.url))
+        connections = server._server.server_state.connections
+        host, _, port = server.address.rpartition(":")
+        unread.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        unread.connect((host, int(port)))
+        unread.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+        wait_until("full buffer", lambda: any(each.flow.write_paused for each in connections))
+        wait_until("end of it", lambda: not connections and server._streams.open == 0)
 
 
 def test_probes_are_answered_beside_any_number_of_silent_connections():
