@@ -52,7 +52,9 @@ def listening_socket(host: str, port: int, patience_seconds: float) -> socket.so
     Raises:
         OSError: the machine does not give the address.
     """
-    opened = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+    # Of a name with addresses of both families that of IPv4.
+    family, kind, _, _, address = min(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
+    opened = socket.socket(family, kind)
     try:
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         # What is accepted has it, too: a watcher whose machine is gone ends after all.
@@ -63,7 +65,7 @@ def listening_socket(host: str, port: int, patience_seconds: float) -> socket.so
             opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, patience_ms)
         if host == EVERY_ADDRESS:
             opened.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-        opened.bind((host, port))
+        opened.bind(address)
         opened.listen(128)
     except OSError:
         opened.close()

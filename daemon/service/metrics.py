@@ -9,8 +9,11 @@ seconds, bytes, `_total` for counters.
 from __future__ import annotations
 
 import collections
+import threading
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from wsgiref.simple_server import WSGIRequestHandler
 
 from prometheus_client import (
     CollectorRegistry,
@@ -19,12 +22,19 @@ from prometheus_client import (
     Info,
     ProcessCollector,
     disable_created_metrics,
-    start_http_server,
+    make_wsgi_app,
 )
 from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.exposition import ThreadingWSGIServer
 from prometheus_client.registry import Collector
 
-from levelwind.daemon.config.listen import cannot_listen, listen_address, shown_address
+from levelwind.daemon.config.listen import (
+    KEEP_ALIVE_SECONDS,
+    cannot_listen,
+    listen_address,
+    listening_socket,
+    shown_address,
+)
 from levelwind.daemon.control.settings import Cause
 from levelwind.daemon.gauges.group_families import families
 from levelwind.daemon.gauges.group_gauges import GroupGauges
@@ -34,6 +44,7 @@ from levelwind.daemon.telemetry.pipeline_metrics import BUCKETS_SECONDS, Pipelin
 from levelwind.daemon.telemetry.unwritten_records import UnwrittenRecords
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Callable, Iterator, Mapping
 
     from prometheus_client.core import Metric
@@ -313,9 +324,12 @@ def serve(listen: str, registry: CollectorRegistry) -> MetricsServer:
     """
     host, port = listen_address("metrics.listen", listen)
     try:
-        server, thread = start_http_server(port, host, registry)
+        opened = listening_socket(host, port, KEEP_ALIVE_SECONDS)
     except OSError as error:
         raise cannot_listen("metrics.listen", listen, error) from error
+    server = _ScrapeServer(opened, registry)
+    thread = threading.Thread(target=server.serve_forever, name="metrics-server", daemon=True)
+    thread.start()
 
     def close() -> None:
         server.shutdown()
@@ -323,3 +337,31 @@ def serve(listen: str, registry: CollectorRegistry) -> MetricsServer:
         thread.join(5)
 
     return MetricsServer(address=shown_address(host, server.server_port), close=close)
+
+
+class ScrapeHandler(WSGIRequestHandler):
+    """A connection, which is closed if its peer is silent for too long."""
+
+    timeout = KEEP_ALIVE_SECONDS
+    """Seconds."""
+
+    def handle(self) -> None:
+        """Answer a request; without one, leave the peer."""
+        with suppress(ConnectionError, TimeoutError):
+            super().handle()
+
+    def log_message(self, *_: object) -> None:
+        """Log nothing."""
+
+
+class _ScrapeServer(ThreadingWSGIServer):
+    """Serves metrics over a socket that listens already, each connection in a thread."""
+
+    def __init__(self, opened: socket.socket, registry: CollectorRegistry) -> None:
+        address = opened.getsockname()[:2]
+        super().__init__(address, ScrapeHandler, bind_and_activate=False)
+        self.socket.close()
+        self.socket = opened
+        self.server_name, self.server_port = address
+        self.setup_environ()
+        self.set_app(make_wsgi_app(registry))

@@ -62,11 +62,31 @@ def no_ipv6(monkeypatch):
     monkeypatch.setattr(socket, "socket", OneFamily)
 
 
+@pytest.fixture
+def ipv6_only(monkeypatch):
+    """A kernel with net.ipv6.bindv6only = 1."""
+
+    class OfOneFamily(CLASS):
+        def __init__(self, family=socket.AF_INET, *arguments, **options):
+            super().__init__(family, *arguments, **options)
+            if family == socket.AF_INET6 and "fileno" not in options:
+                self.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+
+    monkeypatch.setattr(socket, "socket", OfOneFamily)
+
+
 def test_an_address_without_a_host_answers_in_every_family(opened):
     port = opened(":0")
     for family in families():
         with closing(socket.create_connection((LOOPBACKS[family], port), 5)) as connection:
             assert connection.family == family
+
+
+@pytest.mark.skipif(socket.AF_INET6 not in families(), reason="this machine has no IPv6")
+def test_it_does_so_where_sockets_of_ipv6_are_of_that_family_alone(opened, ipv6_only):
+    port = opened(":0")
+    for family in families():
+        socket.create_connection((LOOPBACKS[family], port), 5).close()
 
 
 def test_without_ipv6_it_answers_by_the_other(opened, no_ipv6):

@@ -1,7 +1,9 @@
 """Metrics as Prometheus reads them: over HTTP, and by its own parser."""
 
 import math
+import socket
 import urllib.request
+from contextlib import closing
 
 import pytest
 from prometheus_client import generate_latest
@@ -9,14 +11,16 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from levelwind.assignors.protocol import partition_ranges as ranges
 from levelwind.assignors.protocol.records import Tombstone
+from levelwind.daemon.config.listen import KEEP_ALIVE_SECONDS
 from levelwind.daemon.control.context import LogEvent
 from levelwind.daemon.control.settings import Cause
 from levelwind.daemon.control.state.control_facts import facts_about
 from levelwind.daemon.errors import ConfigurationError
-from levelwind.daemon.service.metrics import Metrics, serve
+from levelwind.daemon.service.metrics import Metrics, ScrapeHandler, serve
 from levelwind_testing.control.play import Play
 from levelwind_testing.control.two_members import two_members
 from levelwind_testing.records import lag, member, skew_trigger, topic
+from levelwind_testing.waiting import GENEROUS_SECONDS
 
 
 @pytest.fixture
@@ -197,6 +201,18 @@ def test_the_fields_that_are_counted_are_those_that_the_control_says(metrics, pl
     moved = sum(plan["moved"] for plan in play.plans)
     assert found["levelwind_moved_partitions_total", "membership"] == moved > 0
     assert found["levelwind_handover_seconds_count",] == 2
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET /metrics HTTP/1.1\r\nHost: a"])
+def test_a_connection_that_never_asks_is_closed_without_a_word(metrics, sent, monkeypatch, capfd):
+    assert ScrapeHandler.timeout == KEEP_ALIVE_SECONDS
+    monkeypatch.setattr(ScrapeHandler, "timeout", 0.1)
+    with closing(serve("127.0.0.1:0", metrics.registry)) as server:
+        host, _, port = server.address.rpartition(":")
+        with socket.create_connection((host, int(port)), timeout=GENEROUS_SECONDS) as silent:
+            silent.sendall(sent)
+            assert silent.recv(1) == b""
+    assert capfd.readouterr() == ("", "")
 
 
 @pytest.mark.parametrize(
