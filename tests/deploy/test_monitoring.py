@@ -133,7 +133,7 @@ def test_no_panel_lies_over_another_or_beyond_the_edge():
 
 def test_every_variable_of_the_dashboard_exists():
     known = {variable["name"] for variable in DASHBOARD["templating"]["list"]}
-    known |= {"__rate_interval", "__range"}
+    known |= {"__rate_interval", "__range", "__range_s"}
     used = re.findall(r"\$\{?(\w+)", json.dumps(DASHBOARD))
     assert set(used) <= known
 
@@ -194,13 +194,10 @@ def test_promtool_finds_nothing_in_the_rules(check):
 
 @pytest.mark.integration
 def test_promtool_reads_every_expression_of_the_dashboard(check, tmp_path):
-    values = {"$__rate_interval": "5m", "$__range": "6h", "$group": ".*"}
-    rules = []
-    for number, text in enumerate(expressions()):
-        expression = text
-        for variable, value in values.items():
-            expression = expression.replace(variable, value)
-        rules.append({"record": f"dashboard:expression:{number}", "expr": expression})
+    rules = [
+        {"record": f"dashboard:expression:{number}", "expr": filled_in(text)}
+        for number, text in enumerate(expressions())
+    ]
     file = tmp_path / "rules.yaml"
     file.write_text(json.dumps({"groups": [{"name": "dashboard", "rules": rules}]}))
     assert f"{len(rules)} rules found" in check("check", "rules", str(file))
@@ -280,6 +277,8 @@ def firing(alert, minutes, *, alerts):
     }
 
 
+GAP_OF_SCRAPES = "0x80 stale _x120 0x2000"
+"""Of a daemon that goes on: its start, in seconds since the epoch."""
 DEPOSED_BY_EACH_OTHER = {
     'levelwind_takeovers_total{instance="a"}': "0x7 1x13 2x13 3x120",
     'levelwind_takeovers_total{instance="b"}': "0x13 1x13 2x13 3x120",
@@ -294,14 +293,14 @@ ENDED_EACH_MINUTE = {
 @pytest.mark.parametrize(
     ("alert", "series", "before", "within", "after"),
     [
-        # A series with a label begins with its first count.
         (
             "LevelwindPlanFailed",
-            {'levelwind_decisions_total{outcome="failed",cause="skew"}': "_x20 1x140"},
+            {'levelwind_decisions_total{outcome="failed",cause="skew"}': "0x20 1x140"},
             4,
             6,
             30,
         ),
+        # A series with a label begins with its first count.
         (
             "LevelwindRecordsRejected",
             {'levelwind_rejected_records_total{topic="levelwind.members"}': "_x20 7x140"},
@@ -312,6 +311,16 @@ ENDED_EACH_MINUTE = {
         (
             "LevelwindRecordsRejected",
             {'levelwind_pipeline_rejected_records_total{reason="malformed key"}': "_x20 500x140"},
+            4,
+            6,
+            30,
+        ),
+        (
+            "LevelwindRecordsRejected",
+            {
+                'levelwind_rejected_records_total{topic="levelwind.members"}': "_x20 7x140",
+                "process_start_time_seconds": "_x19 285x141",
+            },
             4,
             6,
             30,
@@ -334,51 +343,108 @@ ENDED_EACH_MINUTE = {
 def test_a_rare_fault_fires_once_it_is_counted_and_not_for_ever(
     check, tmp_path, alert, series, before, within, after
 ):
-    case = {
-        "interval": "15s",
-        "input_series": [{"series": key, "values": values} for key, values in series.items()],
-        "promql_expr_test": [
-            firing(alert, before, alerts=0),
-            firing(alert, within, alerts=1),
-            firing(alert, after, alerts=0),
-        ],
-    }
-    assert_holds(check, tmp_path, case)
-
-
-def panel(title):
-    (found,) = (panel for panel in DASHBOARD["panels"] if panel["title"] == title)
-    return found["targets"][0]["expr"].replace("$__range", "6h").replace("$__rate_interval", "5m")
+    questions = [
+        firing(alert, before, alerts=0),
+        firing(alert, within, alerts=1),
+        firing(alert, after, alerts=0),
+    ]
+    assert_holds(check, tmp_path, series, *questions)
 
 
 @pytest.mark.integration
 @pytest.mark.parametrize(
-    ("series", "shown"),
+    ("alert", "counter"),
     [
-        ({}, 0),
-        ({'levelwind_rejected_records_total{topic="levelwind.members"}': "_x10 7x80"}, 7),
-        ({'levelwind_pipeline_rejected_records_total{reason="malformed key"}': "_x10 9x80"}, 9),
-        ({'levelwind_rejected_records_total{topic="levelwind.members"}': "5x2000"}, 0),
+        ("LevelwindPlanFailed", 'levelwind_decisions_total{outcome="failed",cause="skew"}'),
+        ("LevelwindRecordsRejected", 'levelwind_rejected_records_total{topic="t"}'),
+        ("LevelwindRecordsRejected", 'levelwind_pipeline_rejected_records_total{reason="r"}'),
     ],
-    ids=["none", "of the daemon alone", "of the pipeline alone", "long ago"],
 )
-def test_the_dashboard_counts_the_first_records_that_are_rejected(check, tmp_path, series, shown):
+def test_an_old_count_fires_no_alert_when_scrapes_go_on(check, tmp_path, alert, counter):
+    series = {counter: "1x80 stale _x120 1x200", "process_start_time_seconds": GAP_OF_SCRAPES}
+    questions = [firing(alert, minutes, alerts=0) for minutes in (19, 51, 53, 56, 66)]
+    assert_holds(check, tmp_path, series, *questions)
+
+
+def panel(title):
+    (found,) = (panel for panel in DASHBOARD["panels"] if panel["title"] == title)
+    return filled_in(found["targets"][0]["expr"])
+
+
+def filled_in(expression):
+    """An expression of the dashboard over six hours, as Grafana asks it."""
+    for variable, value in {
+        "$__rate_interval": "5m",
+        "$__range_s": "21600",
+        "$__range": "6h",
+        "$group": ".*",
+    }.items():
+        expression = expression.replace(variable, value)
+    return expression
+
+
+REJECTED = 'levelwind_rejected_records_total{topic="levelwind.members"}'
+REJECTED_BY_PIPELINE = 'levelwind_pipeline_rejected_records_total{reason="malformed key"}'
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize(
+    ("series", "after", "shown"),
+    [
+        ({}, "20m", 0),
+        ({REJECTED: "_x10 7x80"}, "20m", 7),
+        ({REJECTED_BY_PIPELINE: "_x10 9x80"}, "20m", 9),
+        ({REJECTED: "_x10 7x40 9x40", REJECTED_BY_PIPELINE: "_x10 2x80"}, "20m", 11),
+        ({REJECTED: "5x2000"}, "8h", 0),
+        ({REJECTED: "_x1700 7x300"}, "8h", 7),
+        (
+            {REJECTED: "5x80 stale _x120 5x2000", "process_start_time_seconds": GAP_OF_SCRAPES},
+            "6h40m",
+            0,
+        ),
+        (
+            {REJECTED: "_x1000 5x1000", "process_start_time_seconds": "_x999 14985x1000"},
+            "7h",
+            5,
+        ),
+    ],
+    ids=[
+        "none",
+        "of the daemon alone",
+        "of the pipeline alone",
+        "more and more",
+        "long ago",
+        "late",
+        "long ago, with a gap",
+        "of a new daemon",
+    ],
+)
+def test_the_dashboard_counts_the_first_records_that_are_rejected(
+    check, tmp_path, series, after, shown
+):
+    question = {
+        "expr": panel("Rejected records"),
+        "eval_time": after,
+        "exp_samples": [{"labels": "{}", "value": shown}],
+    }
+    assert_holds(check, tmp_path, series, question)
+
+
+def assert_holds(check, tmp_path, series, *questions):
+    """Let promtool ask about series, beside the rules; the daemon starts when they begin.
+
+    Args:
+        check: the fixture.
+        tmp_path: the fixture.
+        series: a value for each 15 s, by series.
+        questions: of promtool.
+    """
+    series = {"process_start_time_seconds": "0x2000", **series}
     case = {
         "interval": "15s",
         "input_series": [{"series": key, "values": values} for key, values in series.items()],
-        "promql_expr_test": [
-            {
-                "expr": panel("Rejected records"),
-                "eval_time": "8h" if "x2000" in str(series) else "20m",
-                "exp_samples": [{"labels": "{}", "value": shown}],
-            }
-        ],
+        "promql_expr_test": questions,
     }
-    assert_holds(check, tmp_path, case)
-
-
-def assert_holds(check, tmp_path, case):
-    """Let promtool run a case beside the rules."""
     tests = {"rule_files": [str(ALERTS)], "evaluation_interval": "15s", "tests": [case]}
     file = tmp_path / "case.yaml"
     file.write_text(json.dumps(tests), encoding="utf-8")
