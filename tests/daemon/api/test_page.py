@@ -376,7 +376,9 @@ def test_decisions_are_a_timeline_with_scores_and_certificates(shown, open_page)
     entry.locator("summary").click()
     assert entry.get_by_text("no plan can do better").is_visible()
     page.select_option("select", "ordered")
-    assert "drain by token:anna" in page.locator(".entry").first.text_content()
+    page.wait_for_function(
+        "() => document.querySelector('.entry').textContent.includes('drain by token:anna')"
+    )
     page.select_option("select", "")
     page.fill("input[type=search]", "orders-billing")
     page.keyboard.press("Enter")
