@@ -46,6 +46,7 @@ export class DecisionsView {
       if (this.path !== path) return; // others are wanted meanwhile
       this.show(decisions, wanted.length ? "No such decision among the newest thousand." : "No decision yet.");
     } catch (error) {
+      if (this.path !== path) return;
       this.empty.hidden = false;
       setText(this.empty, error.message);
     }

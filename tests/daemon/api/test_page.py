@@ -404,6 +404,32 @@ def test_decisions_of_an_outcome_are_those_of_the_whole_log(serve, open_page):
     page.wait_for_selector(".empty:has-text('No such decision among the newest thousand.')")
 
 
+def test_a_late_error_about_decisions_that_nobody_wants_any_more_is_not_shown(shown, open_page):
+    page = open_page(shown, "decisions")
+    page.wait_for_selector(".entry")
+    page.evaluate(
+        """() => {
+          const ask = window.fetch;
+          window.fetch = (path, ...rest) => String(path).includes("outcome=failed")
+            ? new Promise((_, refuse) => { window.refuse = () => refuse(new Error("too late")); })
+            : ask(path, ...rest);
+        }"""
+    )
+    page.select_option("select", "failed")
+    page.select_option("select", "ordered")
+    page.wait_for_function(
+        "() => [...document.querySelectorAll('.entry .badge')]"
+        ".every(badge => badge.textContent === 'ordered')"
+    )
+    assert page.evaluate(
+        """async () => {
+          window.refuse();
+          await new Promise((done) => setTimeout(done));
+          return document.querySelector(".empty").hidden;
+        }"""
+    )
+
+
 def test_only_what_was_run_dry_can_be_executed(shown, open_page):
     page = open_page(shown, "levers?group=payments-ledger")
     page.fill("#token", TOKEN)
