@@ -204,7 +204,7 @@ def _path(key: str) -> list[str]:
     from levelwind.daemon.config.groups import GroupSection  # noqa: PLC0415 - see the package
     from levelwind.daemon.config.settings import PASSED_THROUGH  # noqa: PLC0415 - see the package
 
-    if table := PASSED_THROUGH.match(key):
+    if (table := PASSED_THROUGH.match(key)) and table[2]:
         return [*table[1].split("."), key[table.end() :]]
     names = key.split(".")
     settings = {setting.name for setting in fields(GroupSection)}

@@ -315,7 +315,7 @@ def load(path: Path | None = None, overrides: Mapping[str, Any] | None = None) -
         for key, nearest in unknown_keys(layer, Settings):
             hint = f"; did you mean {nearest}?" if nearest else ""
             raise ConfigurationError(f"{origin}: {key} is not a setting{hint}")
-        tree = _merged(tree, _from_texts(layer, Settings))
+        tree = _merged(tree, layer)
     try:
         settings = Settings(**tree)
     except ValidationError as error:
@@ -344,11 +344,12 @@ def layers(
     path: Path | None, overrides: Mapping[str, Any]
 ) -> tuple[tuple[str, Mapping[str, Any]], ...]:
     """Return the sources of settings with their trees, the one that wins last."""
-    return (
+    sources = (
         (str(path), _file(path)),
         ("environment", _environment()),
         ("command line", overrides),
     )
+    return tuple((origin, _from_texts(tree, Settings)) for origin, tree in sources)
 
 
 def unknown_keys(tree: object, shape: Any, path: str = "") -> Iterator[tuple[str, str | None]]:
@@ -385,27 +386,26 @@ def _from_texts(tree: Any, shape: Any) -> Any:
     if not isinstance(tree, dict):
         return tree
     known = _fields(shape)
-    return {key: _from_text(value, known[key]) for key, value in tree.items()}
+    return {key: _from_text(value, known.get(key)) for key, value in tree.items()}
 
 
 def _from_text(value: Any, shape: Any) -> Any:
     args = get_args(shape)
+    kinds = {get_origin(each) for each in (shape, *args)}
+    if isinstance(value, str):
+        if _is_section(shape) or kinds & {dict, Mapping}:
+            table = _from_json(value, dict)
+            value = value if table is None else table
+        elif kinds & {list, tuple}:
+            entries = _from_json(value, list)
+            if entries is not None and all(isinstance(entry, str) for entry in entries):
+                return entries
+            return [entry.strip() for entry in value.split(",") if entry.strip()]
     if _is_section(shape):
         return _from_texts(value, shape)
-    if args and _is_section(args[-1]):
-        if not isinstance(value, dict):
-            return value
-        return {name: _from_texts(section, args[-1]) for name, section in value.items()}
-    if not isinstance(value, str):
-        return value
-    kinds = {get_origin(each) for each in (shape, *args)}
-    if kinds & {list, tuple}:
-        entries = _from_json(value, list)
-        if entries is not None and all(isinstance(entry, str) for entry in entries):
-            return entries
-        return [entry.strip() for entry in value.split(",") if entry.strip()]
-    table = _from_json(value, dict) if kinds & {dict, Mapping} else None
-    return value if table is None else table
+    if isinstance(value, dict) and args and _is_section(args[-1]):
+        return {name: _from_text(section, args[-1]) for name, section in value.items()}
+    return value
 
 
 def _from_json(text: str, kind: type) -> Any:

@@ -11,6 +11,7 @@ import pytest
 from levelwind.daemon.cli.options import SettingsSource
 from levelwind.daemon.config import reference
 from levelwind.daemon.config.settings import PASSED_THROUGH, Settings, load
+from levelwind.daemon.config.shown import shown_settings
 
 PAGE = Path(__file__).parents[3] / "docs" / "configuration.md"
 SETTINGS = {setting.path: setting for setting in reference.settings_of(Settings)}
@@ -174,3 +175,29 @@ def test_a_list_is_a_text_with_commas_or_a_list_of_json(path, written, meant, mo
     by_option = SettingsSource(None, None, (f"{path}={written}",)).read()
     monkeypatch.setenv("LEVELWIND_" + path.replace(".", "__"), written)
     assert list(read(by_option, path)) == list(read(load(), path)) == meant
+
+
+TABLES = {
+    "kafka": {"security.protocol": "SSL", "sasl.password": "secret"},
+    "pipeline.spark": {"spark.driver.memory": "2g"},
+    "http": {"listen": "127.0.0.1:9470", "hosts": "a,b"},
+    "control.cooldown": {"moves_per_hour": {"skew": 3}},
+    "groups": {"orders.v2": {"drain": "a,b", "scaling": {"min_members": 2}}},
+    "groups.orders": {"record_bytes": {"t": 9}},
+}
+
+
+@pytest.mark.parametrize("path", TABLES)
+def test_a_whole_table_is_json_on_the_command_line_and_in_the_environment(path, monkeypatch):
+    written = json.dumps(TABLES[path])
+    in_file = tree_of(path, TABLES[path])
+    option = SettingsSource(None, None, (f"{path}={written}",))
+    assert option.read() == load(None, in_file)
+    names = [(each.path, each.value) for each in shown_settings(None, in_file)]
+    by_option = shown_settings(None, option.tree())
+    assert [(each.path, each.value) for each in by_option] == names
+    assert {each.origin for each in by_option} == {"command line"}
+    monkeypatch.setenv("LEVELWIND_" + path.replace(".", "__"), written)
+    assert load() == load(None, in_file)
+    by_variable = shown_settings(None, {})
+    assert [(each.path, each.value) for each in by_variable] == names
