@@ -44,6 +44,7 @@ def of(
     policy: PolicyState,
     *,
     begins_new: bool = False,
+    orphans_only: bool = False,
 ) -> GroupRecord:
     """Return the record of a plan that was computed from a snapshot, and of the policy after it.
 
@@ -53,6 +54,7 @@ def of(
         plan: the plan.
         policy: the policy once the plan is carried out.
         begins_new: whether members read partitions that are new to the group from their beginning.
+        orphans_only: whether the plan moves nothing but orphans, since planning is frozen.
     """
     group, context = snapshot.group, snapshot.context
     epoch = group.next_epoch
@@ -99,6 +101,7 @@ def of(
         certificate=_certificate(plan),
         cooldown=planned_cooldown(policy, context.now, context.at),
         levers=group.levers.digest,
+        orphans_only=orphans_only or None,
     )
 
 

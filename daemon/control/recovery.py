@@ -333,11 +333,13 @@ def _recovered_target(
 def _recovered_basis(group: ManagedGroup, topics: Mapping[str, TopicRecord]) -> Basis | None:
     """Return the basis of the recovered plan if the target and all members that are there fit it.
 
+    A plan that only gave orphans a reader has none: its cause is still due.
+
     The target fits if it covers every planned partition and every member subscribes to what it has:
     the records of a member that left may be gone, and with them its share. A planned member that is
     not there may come back.
     """
-    if group.plan is None:
+    if group.plan is None or group.plan.orphans_only:
         return None
     now = group.basis_of(topics)
     planned_members = {

@@ -243,6 +243,9 @@ class GroupRecord(Declared, frozen=True, kw_only=True):
     it; None: the group's records say it."""
     levers: Name | None = None
     """Hash of the levers that the plan was made under; None: there were none."""
+    orphans_only: bool | None = None
+    """Whether the plan was made while planning was frozen, and gives orphans a reader and moves
+    nothing else: the whole plan is still due. None: it is the whole plan."""
 
     @property
     def new_from(self) -> dict[str, int]:

@@ -275,7 +275,15 @@ def _publish(
     """Publish a plan and set the ledger's target; an operator's request is fulfilled with it."""
     context = snapshot.context
     policy = group.policy.planned(cause, plan.proposal, context.now, context.settings)
-    record = plan_record.of(snapshot, cause, plan, policy, begins_new=planning.begins_new)
+    orphans_only = kept_plan.keeps_owners(group, cause, snapshot)
+    record = plan_record.of(
+        snapshot,
+        cause,
+        plan,
+        policy,
+        begins_new=planning.begins_new,
+        orphans_only=orphans_only,
+    )
     # The tombstone keeps a request from being followed twice, also after a restart.
     request = () if group.operator is None else (Tombstone(group.operator.key),)
     stale = frozenset(snapshot.stale_lags)
@@ -283,7 +291,7 @@ def _publish(
     planned = replace(group, policy=policy, stale_lags=stale).planned(
         plan, record, basis=snapshot.basis, now=context.now
     )
-    if kept_plan.keeps_owners(group, cause, snapshot):
+    if orphans_only:
         planned = kept_plan.unsettled(planned, cause, context.now)
     return Decision(
         group=planned,

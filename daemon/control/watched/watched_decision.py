@@ -113,8 +113,9 @@ def end_plan(group: ManagedGroup, reason: str) -> Decision:
 def _watched(group: ManagedGroup, snapshot: WatchedSnapshot) -> ManagedGroup:
     """Note changes of members and topics, and whether the plan in force is followed."""
     now = snapshot.context.now
-    if group.basis is None and group.plan is not None and not group.policy.changes:
-        group = replace(group, basis=planned_basis(group.plan))
+    plan = group.plan
+    if group.basis is None and plan is not None and not (plan.orphans_only or group.policy.changes):
+        group = replace(group, basis=planned_basis(plan))
     if group.basis != snapshot.basis and Cause.MEMBERSHIP not in group.policy.changes:
         group = group.changed(Cause.MEMBERSHIP, now)
     since = group.handover_since
@@ -160,7 +161,8 @@ def _publish(
     """Publish a plan with its assignment; an operator's request is fulfilled with it."""
     context = snapshot.context
     policy = group.policy.planned(cause, plan.proposal, context.now, context.settings)
-    record = plan_record.of(snapshot, cause, plan, policy)
+    orphans_only = kept_plan.keeps_owners(group, cause, snapshot)
+    record = plan_record.of(snapshot, cause, plan, policy, orphans_only=orphans_only)
     shares = {member: ranges.by_topic(share) for member, share in plan.target.items()}
     shards, cut = cut_assignments(group.name, record.group_epoch, shares)
     record = replace(
@@ -192,7 +194,7 @@ def _publish(
         waiting_for_topics=False,
         handover_since=None if mode == "advisory" else context.now,
     )
-    if kept_plan.keeps_owners(group, cause, snapshot):
+    if orphans_only:
         planned = kept_plan.unsettled(planned, cause, context.now)
     return Decision(
         group=planned,

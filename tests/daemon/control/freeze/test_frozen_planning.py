@@ -2,6 +2,7 @@
 
 import pytest
 
+from levelwind.assignors.protocol import partition_ranges as ranges
 from levelwind.daemon.control.freeze.freeze_reason import FreezeReason
 from levelwind.daemon.control.settings import PlanSettings
 from levelwind.daemon.control.state.control_facts import facts_about
@@ -45,6 +46,30 @@ def test_a_member_that_joins_gets_nothing_until_planning_thaws(reason):
     play.wait(12)
     assert all(play.owned().values())
     assert len(play.plans) == 2
+
+
+@pytest.mark.parametrize("thaws_before", [False, True])
+def test_another_daemon_makes_the_whole_plan_that_a_freeze_put_off(thaws_before):
+    """Whether it begins before the thaw or after it."""
+    play = settled("m0", "m1")
+    play.frozen = dict(FROZEN)
+    play.wait(1)
+    play.leave("m1", "i1")
+    play.join(member("m2"), member("m3"))
+    play.wait(60)
+    assert play.owned()["m0"] == "0-1", "nothing that works is moved"
+    assert len(play.plans) == 2
+    play.stop()
+    play.frozen = {} if thaws_before else play.frozen
+    play.restart()
+    play.wait(15)
+    play.frozen = {}
+    play.wait(60)
+    assert len(play.plans) == 3
+    assert {len(ranges.parse(share)) for share in play.owned().values()} == {1, 2}
+    play.restart()
+    play.wait(60)
+    assert len(play.plans) == 3
 
 
 def test_the_partitions_of_a_dead_member_are_given_to_others_and_nothing_else_moves():

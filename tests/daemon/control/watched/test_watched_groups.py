@@ -65,8 +65,9 @@ def test_a_published_plan_has_shards_with_its_epoch_and_digest_before_its_record
     assert play.members == {}, "nobody announces anything"
 
 
+@pytest.mark.parametrize("restarts", [False, True])
 @pytest.mark.parametrize("mode", ["published", "proxy", "advisory"])
-def test_what_a_freeze_left_uneven_gets_a_whole_plan_after_the_thaw(mode):
+def test_what_a_freeze_left_uneven_gets_a_whole_plan_after_the_thaw(mode, restarts):
     play = Play(strategy="uniform", modes={"g": mode})
     play.start(SIX, owned(0, 0, 0, 0, 0, 0, owner=(0, 0, 0, 1, 1, 1)))
     play.wait(3)
@@ -79,6 +80,10 @@ def test_what_a_freeze_left_uneven_gets_a_whole_plan_after_the_thaw(mode):
     assert newest_plan(play)[1]["m0"] == "0-2", "nothing that works is moved"
     assert len(play.plans) == 2
     follow(play, 0, 0, 0, 0, 0, 0)
+    if restarts:
+        play.restart()
+        play.wait(15)
+        assert len(play.plans) == 2
     play.frozen = {}
     play.wait(15)
     assert len(play.plans) == 3
