@@ -166,10 +166,10 @@ class PartitionCalls:
             cached: Take what the last fetch brought, and ask nobody.
 
         Returns:
-            Both offsets; None if the brokers did not answer in time.
+            Both offsets.
 
         Raises:
-            KafkaException: The brokers refused.
+            KafkaException: The brokers refused, or did not answer in time.
         """
         answer = self._consumer.get_watermark_offsets(partition, timeout=timeout, cached=cached)
         return None if answer is None else tuple(answer)
