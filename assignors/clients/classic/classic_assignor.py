@@ -12,6 +12,7 @@ Source: KIP-429, KIP-792, KIP-881.
 from __future__ import annotations
 
 import logging
+from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, ClassVar
 from weakref import ref
 
@@ -215,8 +216,15 @@ class LagAwareAssignor(ClassicAssignor):
                 no partition has any.
             rack: see `ClassicAssignor`.
             version: see `ClassicAssignor`.
+
+        Raises:
+            TypeError: the source cannot be called, or its answer would have to be awaited. A leader
+                must not find that out while its group waits.
+            ValueError: the version is unknown.
         """
         super().__init__(rack=rack, version=version)
+        if iscoroutinefunction(lags) or not (lags is None or callable(lags)):
+            raise TypeError(f"lags: must be a function, and no coroutine function, not {lags!r}")
         self._lag_source = lags
 
     def _lags(self, view: ClusterView) -> Mapping[str, Sequence[int]]:

@@ -273,6 +273,16 @@ def test_lag_that_cannot_be_had_counts_as_none(shell, caplog):
     assert "lag plans without lag: no broker answers" in caplog.text
 
 
+@pytest.mark.parametrize("name", ["LagAssignor", "OptimalAssignor"])
+def test_a_source_of_lag_that_no_leader_could_call_is_refused_at_once(shell, name):
+    async def lags(_topics):
+        return {}
+
+    for source in (lags, {"orders": [1]}):
+        with pytest.raises(TypeError, match="^lags: must be a function"):
+            getattr(shell.assignors, name)(lags=source)
+
+
 def test_an_option_of_a_strategy_is_checked_at_the_start(shell):
     shell.assignors.OptimalAssignor(count_slack=2)
     with pytest.raises(TypeError, match="lag-global takes no option 'slack'"):
