@@ -858,8 +858,8 @@ VOCABULARY: tuple[EventSpec, ...] = (
         "pipeline.checkpoint_set_aside",
         "warning",
         "moved_to reason",
-        "The checkpoint was damaged, of another version or cluster, or older than tombstones live; "
-        "it was moved away and the state is rebuilt from the topics.",
+        "The checkpoint was damaged, of another version or cluster, or had more unread than "
+        "tombstones live for; it was moved away and the state is rebuilt from the topics.",
     ),
     _event(
         "pipeline.failed",

@@ -1,10 +1,10 @@
 """The query's checkpoint: offsets and state, used only if they are this pipeline's and undamaged.
 
 A marker beside the checkpoint holds its shape: the cluster, the prefix of the topics, the versions
-of the state, and its parallelism. A checkpoint of another shape,
-without a marker, damaged, quarantined because a query died of it, or older than the topics keep
-tombstones, is set aside under a name with the time, and the state is rebuilt from the compacted
-topics: it is wrong to guess at foreign state, and wrong to delete it.
+of the state, and its parallelism. A checkpoint of another shape, without a marker, damaged,
+quarantined because a query died of it, or with more unread than the topics keep tombstones for, is
+set aside under a name with the time, and the state is rebuilt from the compacted topics: it is
+wrong to guess at foreign state, and wrong to delete it.
 
 A rebuilt state does not know what was published before it. The offsets at which those records end
 are kept beside the checkpoint until they have been verified (`unverified`).
@@ -25,12 +25,10 @@ from __future__ import annotations
 import contextlib
 import json
 import zlib
-from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 from zipfile import BadZipFile, ZipFile
 
-from levelwind.assignors.protocol.canonical_json import LATEST_MS
 from levelwind.assignors.protocol.topics import OFFSETS_TOPIC
 from levelwind.streaming.bucket import state as bucket_state
 from levelwind.streaming.errors import PipelineError
@@ -108,17 +106,20 @@ what was written last, and a restart must not cost a rebuild."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TombstoneLife:
-    """The time for which the topics that are read keep the ends of what they hold."""
+    """The time for which the compacted topics keep the ends of what they hold."""
 
     at: int
     """The present, milliseconds since the epoch."""
     ms: int
     """The shortest `delete.retention.ms` of the topics."""
+    first: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    """By topic and partition, the offset of the first record since `since`. A partition without one
+    is left out: what is unread there was written last, which compaction leaves in."""
 
     @property
-    def most_away_ms(self) -> int:
-        """Time since the newest batch after which a tombstone may be gone before it is read."""
-        return max(self.ms - self.ms // READ_UP_SHARE, LEAST_AWAY_MS)
+    def since(self) -> int:
+        """The time, as `at`; a tombstone that was written before may be gone until it is read."""
+        return self.at - max(self.ms - self.ms // READ_UP_SHARE, LEAST_AWAY_MS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,20 +209,26 @@ def _prepare(
     return Checkpoint(location=files.location(name), name=name, query=path, set_aside=set_aside)
 
 
-def kept_parallelism(files: CheckpointFiles, shape: CheckpointShape) -> int | None:
+def kept_parallelism(
+    files: CheckpointFiles, shape: CheckpointShape, life: TombstoneLife | None = None
+) -> int | None:
     """The parallelism of the checkpoint that a query of a shape could continue with that.
 
-    None: there is no such checkpoint.
+    None: there is no such checkpoint. The arguments are those of `prepare`.
 
     Raises:
         PipelineError: the directory cannot be read.
     """
     with _as_pipeline_error(files):
         marker, quarantined = _read(files, MARKER), _read(files, QUARANTINED)
-    parallelism = _parallelism_in(marker)
-    if parallelism is None or quarantined is not None:
-        return None
-    return None if _difference(marker, replace(shape, parallelism=parallelism)) else parallelism
+        parallelism = _parallelism_in(marker)
+        if parallelism is None or quarantined is not None:
+            return None
+        if _difference(marker, replace(shape, parallelism=parallelism)):
+            return None
+        if life is not None and _reason_too_old(files, _name_in(marker), marker, life):
+            return None
+        return parallelism
 
 
 def parallelism(files: CheckpointFiles) -> int | None:
@@ -287,35 +294,45 @@ def _reason_unusable(
 def _reason_too_old(
     files: CheckpointFiles, name: str, marker: Mapping[str, Any], life: TombstoneLife
 ) -> str | None:
-    """Why a sound checkpoint may miss what ended since its newest batch; None: it misses nothing.
+    """Why a sound checkpoint may miss the end of what it holds; None: it misses nothing.
 
-    Spark notes the time of each batch by the driver's clock, so that a copy of the files is as old
-    as they are. A batch that seems older than the checkpoint itself shows that the clock was wrong,
-    and says nothing: a clock that is ahead at each start would cost the checkpoint each time.
+    Not the time of its newest batch counts, but what it has read: a batch of a backlog reads old
+    records. The records' own times count, so that no clock of an earlier start does; one that is
+    ahead now finds no record since then, and costs nothing.
+
+    What a young checkpoint holds was in the topics when it was made, and its ends are kept from
+    then on at the earliest, however old the records are that it has still to read. One that was
+    made in the future shows a wrong clock, and not its age.
     """
-    done = _batch_numbers(files, f"{name}/commits")
-    read_at = _read_at(files.read(f"{name}/offsets/{done[-1]}") or b"") if done else None
     begun = marker.get(BEGUN_FIELD)
-    if read_at is None or life.at - read_at <= life.most_away_ms:
+    if isinstance(begun, int) and life.since <= begun <= life.at:
         return None
-    if isinstance(begun, int) and read_at < begun:
-        return None
-    time_read = datetime.fromtimestamp(read_at / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    return (
-        f"its newest batch was read at {time_read}, {(life.at - read_at) / 3_600_000:.0f} h ago:"
-        f" tombstones live for {life.ms / 3_600_000:.0f} h (delete.retention.ms), so it may miss"
-        " what ended since"
-    )
+    done = _batch_numbers(files, f"{name}/commits")
+    read = _ends_in(files.read(f"{name}/offsets/{done[-1]}") or b"") if done else {}
+    for topic, first in life.first.items():
+        ends = read.get(topic, {})
+        for partition, offset in first.items():
+            # A partition that is new since then is read from its beginning.
+            if ends.get(str(partition), offset) < offset:
+                return (
+                    f"its newest batch ends at offset {ends[str(partition)]} of partition"
+                    f" {partition} of {topic}, and {offset} is the first one of the last"
+                    f" {(life.at - life.since) / 3_600_000:.0f} h: tombstones live for"
+                    f" {life.ms / 3_600_000:.0f} h (delete.retention.ms), so it may miss what ended"
+                )
+    return None
 
 
-def _read_at(entry: bytes) -> int | None:
-    """The time of a batch by its entry in the log of offsets, milliseconds; None: it has none."""
+def _ends_in(entry: bytes) -> Mapping[str, Mapping[str, int]]:
+    """The ends of a batch by topic and partition, by its entry in the log of offsets, if any."""
     try:
-        batch = json.loads(entry.split(b"\n")[1])
-    except (IndexError, ValueError):
-        return None
-    read_at = batch.get("batchTimestampMs") if isinstance(batch, dict) else None
-    return read_at if isinstance(read_at, int) and 0 <= read_at <= LATEST_MS else None
+        source = json.loads(entry.split(b"\n")[2])
+        return {
+            topic: {partition: int(end) for partition, end in ends.items()}
+            for topic, ends in source.items()
+        }
+    except (IndexError, ValueError, AttributeError, TypeError):
+        return {}
 
 
 def _difference(marker: Mapping[str, Any], shape: CheckpointShape) -> str | None:

@@ -25,7 +25,7 @@ BROKER_TOMBSTONES_MS = 86_400_000
 """Time for which a topic keeps its tombstones by default."""
 RATED_MS, SHORTEST_RATED_MS = 86_400_000, 60_000
 """Longest and shortest time that the rate of a topic's records is the mean of."""
-RATING_TIMEOUT_MS = 3_000
+OFFSETS_TIMEOUT_MS = 3_000
 """Time for the answers of the leaders, of which some may be gone."""
 PROBE_GROUP = "levelwind-pipeline"
 """A group that nobody joins: asking for its coordinator makes a new cluster create the offsets
@@ -41,8 +41,8 @@ class ClusterDescription:
     """Number of partitions by topic."""
     message_bytes: Mapping[str, int]
     """By topic that is written, the largest message that it takes."""
-    tombstones_ms: int
-    """The shortest time for which a topic that is read keeps its tombstones."""
+    tombstones_ms: Mapping[str, int]
+    """By topic that is read, the time for which it keeps its tombstones, if it is compacted."""
 
 
 def describe(
@@ -83,12 +83,12 @@ def describe(
                 if topic not in read
             },
             # No right is asked for that the pipeline can do without.
-            tombstones_ms=min(
-                _setting(admin, jvm, topic, "delete.retention.ms", BROKER_TOMBSTONES_MS)
+            tombstones_ms={
+                topic: _setting(admin, jvm, topic, "delete.retention.ms", BROKER_TOMBSTONES_MS)
                 if existing[topic][1]
                 else BROKER_TOMBSTONES_MS
                 for topic in read
-            ),
+            },
         )
 
 
@@ -195,7 +195,7 @@ def records_per_second(
     """The rate at which a topic grows: the mean of a day, or since its first record of that day.
 
     By offsets, which compaction does not change. A partition whose leader does not answer in
-    `RATING_TIMEOUT_MS` counts as idle.
+    `OFFSETS_TIMEOUT_MS` counts as idle.
 
     Args:
         spark: a session with the Kafka connector.
@@ -216,7 +216,7 @@ def records_per_second(
         asked.append(partition)
         ends.put(partition, spec.latest())
         begins.put(partition, spec.forTimestamp(int(now - RATED_MS)))
-    options = jvm.org.apache.kafka.clients.admin.ListOffsetsOptions().timeoutMs(RATING_TIMEOUT_MS)
+    options = jvm.org.apache.kafka.clients.admin.ListOffsetsOptions().timeoutMs(OFFSETS_TIMEOUT_MS)
     rate = 0.0
     with _admin_client(spark, bootstrap, kafka, timeout) as admin:
         answers = [admin.listOffsets(specs, options) for specs in (ends, begins)]
@@ -227,6 +227,54 @@ def records_per_second(
                     lasted = max(now - begin.timestamp(), SHORTEST_RATED_MS)
                     rate += (end.offset() - begin.offset()) / lasted * 1000
     return rate
+
+
+def first_offsets(
+    spark: SparkSession,
+    bootstrap: str,
+    partitions: Mapping[str, int],
+    since: int,
+    kafka: Mapping[str, str],
+    timeout: int,
+) -> dict[str, dict[int, int]]:
+    """The offset of the first record of each partition since a time, by topic and partition.
+
+    By the records' own times. A partition is left out that has no such record below the first
+    open transaction, behind which nothing is compacted, or whose leader does not answer in
+    `OFFSETS_TIMEOUT_MS`.
+
+    Args:
+        spark: a session with the Kafka connector.
+        bootstrap: the brokers to ask.
+        partitions: the number of partitions by topic; the topics may be read.
+        since: the time, milliseconds since the epoch.
+        kafka: further settings of the Kafka client.
+        timeout: milliseconds that the client has for its requests.
+
+    Raises:
+        PipelineError: the client refuses its settings.
+    """
+    jvm = _jvm(spark)
+    classes = jvm.org.apache.kafka.clients.admin
+    spec, asked = classes.OffsetSpec.forTimestamp(since), jvm.java.util.HashMap()
+    named = {
+        (topic, number): jvm.org.apache.kafka.common.TopicPartition(topic, number)
+        for topic, count in partitions.items()
+        for number in range(count)
+    }
+    for partition in named.values():
+        asked.put(partition, spec)
+    isolation = jvm.org.apache.kafka.common.IsolationLevel.READ_COMMITTED
+    options = classes.ListOffsetsOptions(isolation).timeoutMs(OFFSETS_TIMEOUT_MS)
+    found: dict[str, dict[int, int]] = {topic: {} for topic in partitions}
+    with _admin_client(spark, bootstrap, kafka, timeout) as admin:
+        answer = admin.listOffsets(asked, options)
+        for (topic, number), partition in named.items():
+            with contextlib.suppress(PipelineError):
+                offset = int(_result(answer.partitionResult(partition)).offset())
+                if offset >= 0:
+                    found[topic][number] = offset
+    return found
 
 
 def _lacking(operation: str, topic: str, reason: str) -> AccessDenied:

@@ -37,7 +37,7 @@ from levelwind.streaming.spark.store.offsets_server import OffsetsServer
 from levelwind.streaming.topic.state import LagRule
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from levelwind.streaming.rules.skew import SkewRule
     from levelwind.streaming.spark.batches.progress import QueryNews
     from levelwind.streaming.spark.checkpoint import Checkpoint, SetAside
+    from levelwind.streaming.spark.cluster_metadata import ClusterDescription
     from levelwind.streaming.spark.settings import PipelineSettings
     from levelwind.streaming.spark.store.batch_offsets import OffsetsLog
     from levelwind.streaming.spark.store.checkpoint_files import CheckpointFiles
@@ -272,6 +273,7 @@ def _parallelism(
     settings: PipelineSettings,
     files: CheckpointFiles,
     shape: CheckpointShape,
+    life: TombstoneLife,
     partitions: Mapping[str, int],
 ) -> int:
     """The number of tasks: by the setting, else that of the state, else by what is committed.
@@ -282,7 +284,7 @@ def _parallelism(
     """
     if settings.parallelism:
         return settings.parallelism
-    if kept := checkpoint.kept_parallelism(files, shape):
+    if kept := checkpoint.kept_parallelism(files, shape, life):
         return kept
     if session.is_everywhere(spark):
         return SEVERAL_TASKS
@@ -296,6 +298,29 @@ def _parallelism(
         settings.start_timeout,
     )
     return SEVERAL_TASKS if rate >= BUSY else 1
+
+
+def _tombstone_life(
+    spark: SparkSession,
+    settings: PipelineSettings,
+    cluster: ClusterDescription,
+    compacted: Sequence[str],
+    now: datetime,
+) -> TombstoneLife:
+    """The life of the tombstones of the compacted topics."""
+    life = TombstoneLife(
+        at=round(now.timestamp() * 1000),
+        ms=min(cluster.tombstones_ms[topic] for topic in compacted),
+    )
+    first = cluster_metadata.first_offsets(
+        spark,
+        settings.bootstrap,
+        {topic: cluster.partitions[topic] for topic in compacted},
+        life.since,
+        settings.kafka,
+        settings.start_timeout,
+    )
+    return replace(life, first=first)
 
 
 def start(
@@ -322,7 +347,8 @@ def start(
         PipelineError: the cluster cannot be reached, or lacks a topic.
     """
     topics = settings.topics
-    read = (settings.commits_topic, topics.metadata, topics.assignments, topics.replays)
+    compacted = (settings.commits_topic, topics.metadata, topics.assignments)
+    read = (*compacted, topics.replays)
     written = (topics.lag, topics.triggers, topics.dead_letters)
     files = files or open_files(spark, settings.checkpoint)
     cluster = cluster_metadata.describe(
@@ -335,15 +361,16 @@ def start(
     shape = CheckpointShape(
         cluster_id=cluster.cluster_id, prefix=settings.prefix, commits=settings.commits_topic
     )
-    parallelism = _parallelism(spark, settings, files, shape, cluster.partitions)
-    shape = replace(shape, parallelism=parallelism)
     now = datetime.now(UTC)
+    life = _tombstone_life(spark, settings, cluster, compacted, now)
+    parallelism = _parallelism(spark, settings, files, shape, life, cluster.partitions)
+    shape = replace(shape, parallelism=parallelism)
     prepared = checkpoint.prepare(
         files,
         shape,
         now=now.strftime("%Y%m%dT%H%M%SZ"),
         written=written_before,
-        life=TombstoneLife(at=round(now.timestamp() * 1000), ms=cluster.tombstones_ms),
+        life=life,
     )
     if prepared.set_aside is not None and on_set_aside is not None:
         on_set_aside(prepared.set_aside)

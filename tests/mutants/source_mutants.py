@@ -322,15 +322,30 @@ PIPELINE = (
         ),
     ),
     SourceMutant(
-        name="a-wrong-clock-rebuilds-each-time",
+        name="a-wrong-clock-keeps-its-checkpoint",
         file="streaming/spark/checkpoint.py",
         old="""\
-    if isinstance(begun, int) and read_at < begun:
+    if isinstance(begun, int) and life.since <= begun <= life.at:
 """,
         new="""\
-    if isinstance(begun, int) and read_at > begun:
+    if isinstance(begun, int) and life.since <= begun:
 """,
-        harm="Where the clock is ahead at each start, each start costs the checkpoint.",
+        harm="A checkpoint made while the clock was a year ahead is never too old for a year.",
+        caught_by=(
+            "tests/streaming/spark/test_checkpoint.py"
+            "::test_a_clock_that_is_wrong_at_each_start_costs_one_checkpoint_and_not_each"
+        ),
+    ),
+    SourceMutant(
+        name="an-interrupted-rebuild-begins-anew",
+        file="streaming/spark/checkpoint.py",
+        old="""\
+    if isinstance(begun, int) and life.since <= begun <= life.at:
+""",
+        new="""\
+    if False:
+""",
+        harm="Each death while a state is rebuilt from old records begins the rebuild anew.",
         caught_by=(
             "tests/streaming/spark/test_checkpoint.py"
             "::test_a_clock_that_is_wrong_at_each_start_costs_one_checkpoint_and_not_each"

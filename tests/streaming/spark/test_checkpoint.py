@@ -250,86 +250,119 @@ def test_four_unexplained_failed_starts_quarantine_a_checkpoint_unless_a_batch_w
 
 
 HOUR = 3_600_000
-READ_AT = 1_800_000_000_000
-"""The time of the newest batch of `aged`, milliseconds since the epoch."""
+NOW = 1_800_000_000_000
+"""Milliseconds since the epoch."""
 
 
-def aged(directory: Path, read_at: int = READ_AT) -> Path:
-    """A checkpoint whose newest finished batch was read at a time, and one that was planned."""
+def life(
+    first: dict[str, dict[int, int]] | None = None, *, hours: float = 24.0, at: int = NOW
+) -> TombstoneLife:
+    """The life of tombstones of some hours, with the first offsets of its last part."""
+    return TombstoneLife(at=at, ms=int(hours * HOUR), first=first or {})
+
+
+def made(directory: Path, hours_ago: float | None) -> Path:
+    """A checkpoint of some age, whose newest finished batch has read below 101; None: unknown.
+
+    The batch after that was planned, and not done.
+    """
     query = used(directory)
-    for number, at in ((0, read_at - HOUR), (1, read_at), (2, read_at + 99 * HOUR)):
-        line = json.dumps({"batchWatermarkMs": 0, "batchTimestampMs": at, "conf": {}})
-        write(query / "offsets" / str(number), f'v1\n{line}\n{{"t":{{"0":1}}}}'.encode())
+    write(query / "offsets" / "2", b'v1\n{"conf":{}}\n{"t":{"0":999}}')
+    marker = json.loads((directory / checkpoint.MARKER).read_text())
+    if hours_ago is not None:
+        marker[checkpoint.BEGUN_FIELD] = int(NOW - hours_ago * HOUR)
+    (directory / checkpoint.MARKER).write_text(json.dumps(marker))
     return query
 
 
-def after(hours: float, kept: float = 24.0) -> TombstoneLife:
-    """Some hours after the newest batch of `aged`, where tombstones are kept for `kept` hours."""
-    return TombstoneLife(at=READ_AT + int(hours * HOUR), ms=int(kept * HOUR))
+UNREAD_OLD = {"t": {0: 102}}
+"""Offset 101 is unread, and older than the last part of the life of tombstones."""
 
 
 @pytest.mark.parametrize(
-    ("life", "is_continued"),
+    ("hours_ago", "given", "is_continued"),
     [
-        (after(0), True),
-        (after(17), True),
-        (after(19), False),  # what ended just after the batch must be there until it is read
-        (after(24 * 365), False),
-        (after(100, kept=24 * 7), True),
-        (after(130, kept=24 * 7), False),
-        (after(0.9, kept=0), True),  # a restart costs no checkpoint, however the topics are set
-        (after(1.1, kept=0), False),
-        (after(-24 * 365), True),  # the clock was wrong at one of the two times
-        (None, True),
+        (1000, life(UNREAD_OLD), False),
+        (1000, life({"t": {0: 101}}), True),  # all that is older was read
+        (1000, life({"t": {0: 7}}), True),
+        (1000, life({"t": {}}), True),  # nothing was written since: nothing is compacted
+        (1000, life({"t": {5: 9}}), True),  # a new partition is read from its beginning
+        (1000, life({"u": {0: 9}}), True),
+        (1000, life({"t": {0: 3, 5: 9}, "u": {0: 9}} | UNREAD_OLD), False),
+        (None, life(UNREAD_OLD), False),  # of an older release
+        # It may still read up what is old: its content is younger.
+        (17, life(UNREAD_OLD), True),
+        (19, life(UNREAD_OLD), False),
+        (100, life(UNREAD_OLD, hours=24 * 7), True),
+        (130, life(UNREAD_OLD, hours=24 * 7), False),
+        (0.9, life(UNREAD_OLD, hours=0), True),
+        (1.1, life(UNREAD_OLD, hours=0), False),
+        (-24 * 290, life(UNREAD_OLD), False),  # made while the clock was ahead: of no known age
+        (1000, None, True),
     ],
 )
-def test_a_checkpoint_older_than_tombstones_live_is_set_aside(
-    tmp_path: Path, life: TombstoneLife | None, is_continued: bool
+def test_a_checkpoint_with_more_unread_than_tombstones_live_is_set_aside(
+    tmp_path: Path, hours_ago: float | None, given: TombstoneLife | None, is_continued: bool
 ) -> None:
-    aged(tmp_path)
-    found = prepare(LocalFiles(tmp_path), SHAPE, now="t1", life=life, written={"lag/0": 7})
+    made(tmp_path, hours_ago)
+    kept = checkpoint.kept_parallelism(LocalFiles(tmp_path), SHAPE, given)
+    assert kept == (SHAPE.parallelism if is_continued else None), "else it is rated anew"
+    found = prepare(LocalFiles(tmp_path), SHAPE, now="t1", life=given, written={"lag/0": 7})
     assert (found.set_aside is None) == is_continued
     if found.set_aside is not None:
+        assert "ends at offset 101 of partition 0 of t, and 102 is" in found.set_aside.reason
         assert "delete.retention.ms" in found.set_aside.reason
-        assert "2027-01-15" in found.set_aside.reason
         assert checkpoint.unverified(LocalFiles(tmp_path)) == {"lag/0": 7}
+
+
+def test_the_last_part_of_the_life_of_tombstones_is_an_hour_at_least() -> None:
+    hours = {kept: (NOW - life(hours=kept).since) / HOUR for kept in (24.0, 24.0 * 7, 0.5)}
+    assert hours == {24.0: 18.0, 24.0 * 7: 126.0, 0.5: 1.0}
 
 
 def test_a_clock_that_is_wrong_at_each_start_costs_one_checkpoint_and_not_each(
     tmp_path: Path,
 ) -> None:
     """It is years ahead until it is set, which is after the start and before the batches."""
-    aged(tmp_path)
-    lives = [after(24 * 365 * years) for years in (5, 6, 7)]
+    made(tmp_path, 1000)
     costs = []
-    for number, life in enumerate(lives):
-        found = prepare(LocalFiles(tmp_path), SHAPE, now=str(number), life=life)
+    for number, years in enumerate((5, 6, 7)):
+        # No record has a time that is still to come.
+        ahead = life({"t": {}}, at=NOW + 24 * 365 * years * HOUR)
+        found = prepare(LocalFiles(tmp_path), SHAPE, now=str(number), life=ahead)
         costs.append(found.set_aside is not None)
-        if found.set_aside is not None:
-            line = json.dumps({"batchTimestampMs": READ_AT + HOUR})
-            write(found.query / "offsets" / "0", f'v1\n{line}\n{{"t":{{"0":1}}}}'.encode())
-            write(found.query / "commits" / "0", b'v1\n{"nextBatchWatermarkMs":0}')
-    assert costs == [True, False, False]
+    assert costs == [False, False, False]
+    # Made while the clock was ahead, and judged once it is right.
+    (tmp_path / checkpoint.MARKER).unlink()
+    found = prepare(LocalFiles(tmp_path), SHAPE, now="t1", life=life(at=NOW + 24 * 365 * HOUR))
+    write(found.query / "offsets" / "0", b'v1\n{"conf":{}}\n{"t":{"0":101}}')
+    write(found.query / "commits" / "0", b'v1\n{"nextBatchWatermarkMs":0}')
+    assert prepare(LocalFiles(tmp_path), SHAPE, now="t2", life=life(UNREAD_OLD)).set_aside
+    write(found.query / "offsets" / "0", b'v1\n{"conf":{}}\n{"t":{"0":101}}')
+    write(found.query / "commits" / "0", b'v1\n{"nextBatchWatermarkMs":0}')
+    assert not prepare(LocalFiles(tmp_path), SHAPE, now="t3", life=life(UNREAD_OLD)).set_aside
 
 
-def test_a_rebuilt_state_ages_as_any_other(tmp_path: Path) -> None:
-    aged(tmp_path)
+def test_a_rebuilt_state_that_has_read_nothing_misses_nothing(tmp_path: Path) -> None:
+    made(tmp_path, 1000)
     files = LocalFiles(tmp_path)
-    assert prepare(files, SHAPE, now="t1", life=after(30)).set_aside is not None
-    assert prepare(files, SHAPE, now="t2", life=after(90)).set_aside is None  # nothing was read
+    assert prepare(files, SHAPE, now="t1", life=life(UNREAD_OLD)).set_aside is not None
+    late = life(UNREAD_OLD, at=NOW + 1000 * HOUR)
+    assert prepare(files, SHAPE, now="t2", life=late).set_aside is None
     query = tmp_path / "query"
-    line = json.dumps({"batchTimestampMs": READ_AT + 31 * HOUR})
-    write(query / "offsets" / "0", f'v1\n{line}\n{{"t":{{"0":1}}}}'.encode())
+    write(query / "offsets" / "0", b'v1\n{"conf":{}}\n{"t":{"0":101}}')
+    assert prepare(files, SHAPE, now="t3", life=late).set_aside is None
     write(query / "commits" / "0", b'v1\n{"nextBatchWatermarkMs":0}')
-    assert prepare(files, SHAPE, now="t3", life=after(40)).set_aside is None
-    assert prepare(files, SHAPE, now="t4", life=after(60)).set_aside is not None
+    assert prepare(files, SHAPE, now="t4", life=late).set_aside is not None
 
 
-@pytest.mark.parametrize("line", ["{", "[]", "{}", '{"batchTimestampMs": "soon"}', ""])
-def test_a_batch_without_a_readable_time_has_no_age(tmp_path: Path, line: str) -> None:
-    query = aged(tmp_path)
-    write(query / "offsets" / "1", f"v1\n{line}\n{{}}".encode())
-    found = prepare(LocalFiles(tmp_path), SHAPE, now="t1", life=after(1000))
+@pytest.mark.parametrize(
+    "line", ["{", "[]", "{}", '{"t": 5}', '{"t": {"0": "soon"}}', '{"t": {"0": []}}', ""]
+)
+def test_a_batch_without_readable_offsets_has_nothing_unread(tmp_path: Path, line: str) -> None:
+    query = made(tmp_path, 1000)
+    write(query / "offsets" / "1", f"v1\n{{}}\n{line}".encode())
+    found = prepare(LocalFiles(tmp_path), SHAPE, now="t1", life=life(UNREAD_OLD))
     assert found.set_aside is None or "cut or garbled" in found.set_aside.reason
 
 

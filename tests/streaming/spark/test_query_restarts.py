@@ -11,13 +11,15 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from confluent_kafka import Producer
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from pyspark.sql import SparkSession
 
 from levelwind.assignors.protocol.topics import OFFSETS_TOPIC as OFFSETS
 from levelwind.daemon.cli.main import main
 from levelwind.deploy.cluster import Cluster
 from levelwind.streaming.decoding import ingest
-from levelwind.streaming.spark import checkpoint
+from levelwind.streaming.spark import checkpoint, cluster_metadata
 from levelwind.streaming.spark import query as pipeline
 from levelwind.streaming.spark.batches.progress import NothingToRead
 from levelwind.streaming.spark.settings import PipelineSettings
@@ -160,7 +162,7 @@ def test_much_committed_is_the_work_of_two_tasks_and_a_state_keeps_its_number(
     assert parallelism("much", busy=500) == (2, True)
 
 
-def test_a_pipeline_that_was_away_for_longer_than_tombstones_live_builds_its_state_anew(
+def test_a_pipeline_with_more_unread_than_tombstones_live_builds_its_state_anew(
     spark: SparkSession, lone: Cluster, tmp_path: Path
 ) -> None:
     topic, group = "away", "away-readers"
@@ -172,19 +174,33 @@ def test_a_pipeline_that_was_away_for_longer_than_tombstones_live_builds_its_sta
     settings = PipelineSettings(
         bootstrap=lw.bootstrap, checkpoint=tmp_path, prefix=lw.prefix, trigger_interval=0
     )
+
+    def write_aged(partition: int, *hours: int) -> None:
+        """Write records of some age into a partition that has no others."""
+        for age in hours:
+            at = now() - age * 3_600_000
+            lw.producer.produce(lw.topics.assignments, None, b'["x"]', partition, timestamp=at)
+        lw.producer.flush()
+
+    shorten_life_of_tombstones(lw, lw.topics.replays)  # which has none
+    write_aged(1, 27)
     before = RunningQuery(spark, settings)
     lw.sample(topic)
     wait_until("lag", lambda: lw.lag_of(group, topic))
     wait_until("end of the input", lambda: before.is_done)
     before.query.stop()
+    make_older(tmp_path, hours=27)
+    write_aged(0, 17, 0)
     again = RunningQuery(spark, settings)
-    wait_until("look that finds nothing", lambda: NothingToRead() in again.news)
+    wait_until("batch with the aged records", lambda: again.batches)
+    wait_until("end of the input", lambda: again.is_done)
     again.query.stop()
-    assert again.set_aside == []
-    make_older(tmp_path, hours=25)
+    assert again.set_aside == [], "it has read all that is old"
+    # As behind a backlog: the newest batch was read just now, and what it has not read is old.
+    write_aged(1, 26, 0)
     after = RunningQuery(spark, settings)
     (former,) = after.set_aside
-    assert "delete.retention.ms" in former.reason
+    assert f"offset 1 of partition 1 of {lw.topics.assignments}, and 2 is" in former.reason
     lw.commit(group, topic, {0: 6})
     lw.sample(topic)
     wait_until("lag", lambda: lw.lag_of(group, topic).get("committed") == [6])
@@ -195,18 +211,47 @@ def test_a_pipeline_that_was_away_for_longer_than_tombstones_live_builds_its_sta
     assert last.set_aside == []
 
 
+def test_the_first_offset_since_a_time_is_known_where_compaction_may_pass_it(
+    spark: SparkSession, lone: Cluster
+) -> None:
+    topic, hour, present = "aged", 3_600_000, now()
+    lw = Installation(bootstrap=lone.bootstrap, prefix="aged-lw.", replication=1)
+    lw.create(topic, 3)
+    open_one = Producer({"bootstrap.servers": lone.bootstrap, "transactional.id": "aged"})
+    open_one.init_transactions(60)
+    open_one.begin_transaction()
+    for partition, producer, ages in (
+        (0, lw.producer, (3, 2, 0, 3)),
+        (1, lw.producer, (3, 2)),  # nothing since
+        (2, lw.producer, (3,)),
+        (2, open_one, (0,)),  # nothing below an open transaction
+    ):
+        for age in ages:
+            at = present - age * hour
+            producer.produce(topic, b"v", b"k", partition, timestamp=at)
+            producer.flush()
+    partitions = {topic: 4}  # one more than there are, so that nobody answers for it
+    since = present - hour
+    found = cluster_metadata.first_offsets(
+        spark, lone.bootstrap, partitions, since, {}, timeout=60_000
+    )
+    assert found == {topic: {0: 2}}
+    open_one.abort_transaction(60)
+
+
+def shorten_life_of_tombstones(lw: Installation, topic: str) -> None:
+    """Have a topic keep its tombstones for a millisecond."""
+    entry = ConfigEntry("delete.retention.ms", "1", incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
+    lw.admin.incremental_alter_configs([resource])[resource].result()
+
+
 def make_older(directory: Path, hours: int) -> None:
-    """Have a checkpoint be made, and all its batches be read, some hours earlier."""
+    """Have a checkpoint be made some hours earlier."""
     marker = directory / checkpoint.MARKER
     shape = json.loads(marker.read_text(encoding="utf-8"))
     shape[checkpoint.BEGUN_FIELD] -= hours * 3_600_000
     marker.write_text(json.dumps(shape), encoding="utf-8")
-    for entry in (directory / "query" / "offsets").glob("[0-9]*"):
-        version, line, offsets = entry.read_text(encoding="utf-8").split("\n")
-        batch = json.loads(line)
-        batch["batchTimestampMs"] -= hours * 3_600_000
-        entry.write_text("\n".join((version, json.dumps(batch), offsets)), encoding="utf-8")
-        entry.with_name(f".{entry.name}.crc").unlink(missing_ok=True)
 
 
 def test_garbage_in_the_offsets_topic_is_kept_and_counted_and_a_restart_reads_no_more(

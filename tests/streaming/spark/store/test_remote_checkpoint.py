@@ -75,13 +75,14 @@ def test_a_checkpoint_is_continued_with_at_most_forty_requests(store: ObjectStor
     assert checkpoint.unverified(store) == {"lag/0": 7}
 
 
-def test_a_checkpoint_older_than_tombstones_live_is_set_aside(store: ObjectStore) -> None:
+def test_a_checkpoint_with_more_unread_than_tombstones_live_is_set_aside(
+    store: ObjectStore,
+) -> None:
     former = prepare(store, SHAPE, now="t0")
     run_batches(store, former.name, 200)
-    read = b'v1\n{"batchTimestampMs":1000}\n{"t":{"0":1}}'
-    store.objects[f"{former.name}/offsets/199"] = read
     store.requests = 0
-    life = TombstoneLife(at=1000 + 25 * 3_600_000, ms=24 * 3_600_000)
+    life = TombstoneLife(at=25 * 3_600_000, ms=24 * 3_600_000, first={"t": {0: 2}})
+    assert checkpoint.kept_parallelism(store, SHAPE, life) is None
     found = prepare(store, SHAPE, now="t1", life=life)
     assert store.requests <= MOST_REQUESTS
     assert found.set_aside is not None
