@@ -432,7 +432,7 @@ OBSERVER = (
         file="daemon/kafka/publisher.py",
         old="""\
         begun = time.monotonic()
-        self._refusal = ""
+        self._refusal = None
 """,
         new="""\
         begun = time.monotonic()

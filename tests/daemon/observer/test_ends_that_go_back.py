@@ -36,7 +36,7 @@ def cluster(monkeypatch):
 @pytest.fixture
 def observer(cluster, monkeypatch, log):
     topic = SimpleNamespace(
-        recover=ClusterState,
+        recover=lambda _within: ClusterState(),
         publish=lambda *_: (),
         offer=lambda _samples: None,
         close=lambda: None,

@@ -65,7 +65,7 @@ def observer(log, ticks):
     observer = Observer(
         NOWHERE, Topics("lw."), ObserverSettings(), log, lambda *tick: ticks.append(tick)
     )
-    observer._topic.recover = lambda *_: ClusterState()
+    observer._topic.recover = lambda _within: ClusterState()
     yield observer
     observer.close()
 

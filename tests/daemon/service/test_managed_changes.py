@@ -5,19 +5,17 @@ import time
 import pytest
 from confluent_kafka import Producer
 
-from levelwind.assignors.handover.timers import Timers
 from levelwind.assignors.protocol.records import TopicRecord, encode
 from levelwind.assignors.protocol.topics import Topics, partition_for
 from levelwind.clients.confluent import ManagedConsumer
 from levelwind.daemon.kafka.topic_reader import read_to_end
-from levelwind_testing.kafka.managed_consumers import produce
+from levelwind_testing.kafka.managed_consumers import PATIENT_MEMBER, produce
 from levelwind_testing.processes.daemon_process import DaemonProcess, timer_settings
 from levelwind_testing.processes.subscriber_process import SubscriberProcess, shared
 from levelwind_testing.records import lag
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 
-TIMERS = Timers().scaled(0.2)
 PARTITIONS = 6
 
 
@@ -39,7 +37,7 @@ class Stage:
             f"prefix={self.topics.prefix}",
             "pipeline.run=elsewhere",
             "control.cooldown.duration=1",
-            *timer_settings(TIMERS),
+            *timer_settings(PATIENT_MEMBER),
         )
         self.daemon.wait_for("leader", lambda: self.daemon.logged("daemon.leading"))
 
@@ -51,7 +49,7 @@ class Stage:
                 topics=[self.topic],
                 instance=instance,
                 prefix=self.topics.prefix,
-                timers=TIMERS,
+                timers=PATIENT_MEMBER,
                 **options,
             )
 
@@ -117,9 +115,11 @@ def test_a_member_whose_capacity_grows_gets_more_of_the_load(stage):
     stage.join("i0", "i1")
     stage.wait(lambda: stage.counts() == {"i0": 3, "i1": 3}, "even shares")
     stage.send_lag(*(1000,) * PARTITIONS)
+    planned = len(stage.daemon.logged("plan.published"))
     stage.members["i0"].capacity = 5.0
     stage.wait(lambda: stage.counts() == {"i0": 5, "i1": 1}, "shares by capacity")
-    assert [plan["cause"] for plan in stage.daemon.logged("plan.published")][-1] == "membership"
+    plans = stage.daemon.logged("plan.published")[planned:]
+    assert "membership" in [plan["cause"] for plan in plans]
 
 
 def test_members_that_wait_for_subscribers_take_over_once_these_have_left(stage, caplog):

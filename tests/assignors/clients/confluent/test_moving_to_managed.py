@@ -7,12 +7,17 @@ from threading import Event, Thread
 import pytest
 from confluent_kafka import Consumer, Producer
 
-from levelwind_testing.kafka.managed_consumers import PollingApplication, spread
+from levelwind_testing.kafka.managed_consumers import PATIENT_MEMBER, PollingApplication, spread
 from levelwind_testing.waiting import GENEROUS_SECONDS, wait_until
 
 pytestmark = pytest.mark.integration
 
 MEMBERS = 3
+
+
+@pytest.fixture
+def timers():
+    return PATIENT_MEMBER
 
 
 class Subscriber(Thread):

@@ -19,7 +19,7 @@ from confluent_kafka.admin import (
 from levelwind.assignors.clients.confluent.following import subscribers
 from levelwind.clients.confluent import Phase
 from levelwind.deploy.cluster import Cluster
-from levelwind_testing.kafka.managed_consumers import ENDURING, poll_until, produce, spread
+from levelwind_testing.kafka.managed_consumers import PATIENT_MEMBER, poll_until, produce, spread
 from levelwind_testing.kafka.patient_brokers import PATIENT
 from levelwind_testing.waiting import GENEROUS_SECONDS, wait_until
 
@@ -33,7 +33,7 @@ AUTHORIZER = {
 
 @pytest.fixture
 def timers():
-    return ENDURING
+    return PATIENT_MEMBER
 
 
 @pytest.fixture(scope="module")

@@ -13,6 +13,10 @@ from levelwind_testing.waiting import wait_until
 ENDURING = replace(Timers().scaled(0.25), hold=8, guard=2, commit=8, grant=16.6, dead_after=8)
 """Short timers of members whose commits are transactions: one may take four seconds, and neither
 its life nor its lease ends with a stall of three. A grant after a fence takes 8.6 seconds."""
+PATIENT_MEMBER = replace(Timers(), heartbeat=0.6)
+"""Short where a test waits for what members announce, and as by default where brokers are waited
+for: five seconds for an answer. A member whose question to a group's coordinator has no answer in
+time may end the process (librdkafka's issue 4605)."""
 
 
 def produce(cluster, topic, records):

@@ -17,7 +17,7 @@ class Published:
         self.changes = self.samples = 0
         self.last: list[Any] = []
 
-    def recover(self) -> ClusterState:
+    def recover(self, _within: float) -> ClusterState:
         return ClusterState()
 
     def publish(self, changes: Iterable[Any], _before: object) -> Collection[Any]:
