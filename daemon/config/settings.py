@@ -446,10 +446,17 @@ def _environment() -> dict[str, Any]:
     A variable that begins with no setting stays in, to be refused by name.
 
     Raises:
-        ConfigurationError: the variable of a whole table is no JSON.
+        ConfigurationError: the variable of a whole table is no JSON, or one is no UTF-8, as no name
+            of a topic and no record is.
     """
-    if not any(name.upper().startswith(ENVIRONMENT) for name in os.environ):
+    named = [name for name in os.environ if name.upper().startswith(ENVIRONMENT)]
+    if not named:
         return {}
+    for name in set(named) - FOR_SETUP:
+        try:
+            os.environ[name].encode()
+        except UnicodeEncodeError:
+            raise ConfigurationError(f"environment: {name} is no UTF-8") from None
     # Here, because the library takes as long to import as all other modules of a command together.
     from pydantic_settings import (  # noqa: PLC0415 - see the line above
         BaseSettings,

@@ -153,6 +153,23 @@ def test_the_variable_of_a_table_is_refused_without_its_value(monkeypatch):
 
 
 @pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("LEVELWIND_PREFIX", "lw\udcff."),
+        ("LEVELWIND_GROUPS__ORDERS__DRAIN", "m\udcff"),
+        ("LEVELWIND_KAFKA", '{"sasl.password": "s3cret\udcff"}'),
+        ("levelwind_prefix", "lw\udcff."),
+    ],
+)
+def test_a_variable_that_is_no_utf_8_is_refused_by_its_name(name, value, monkeypatch):
+    monkeypatch.setenv("LEVELWIND_JAVA_HOME", "/opt/caf\udce9")  # of the set-up, which takes any
+    load()
+    monkeypatch.setenv(name, value)
+    with pytest.raises(ConfigurationError, match=f"^environment: {name} is no UTF-8$"):
+        load()
+
+
+@pytest.mark.parametrize(
     "wrong",
     [
         '[groups]\norders = "lag"',
