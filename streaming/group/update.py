@@ -13,8 +13,8 @@ evaluated with the members of another time.
   subscribe to or have partitions of.
 - Once the subscriptions of all members are known, the group claims all partitions of the topics
   that these name, and elsewhere only what members own (`ownership.claim_of`).
-- A group without members is dropped once commits, members and plan have been silent for `TTL_MS`,
-  even if its offsets remain.
+- A group without members is dropped once commits, members and plan have been silent for `TTL_MS`
+  at two samples, even if its offsets remain.
 """
 
 from __future__ import annotations
@@ -312,9 +312,16 @@ class GroupUpdate:
             self._set_skew_run(SkewRun())
 
     def _expired(self, lags: Mapping[str, LagRow]) -> bool:
-        """Whether the group has no members and there was no record of it for `TTL_MS`."""
+        """Whether the group has no members and there was no record of it for `TTL_MS`.
+
+        The time is that of the newest sample but one, as the clock of the newest may be wrong. A
+        group of which the newest is all that is known loses nothing that the next does not bring.
+        """
         state = self._state
         now = max([state.sampled_at, *(row.at for row in lags.values())])
+        sampled_before = state.skew_run.evaluated_at
+        if max(sampled_before, state.last_record_at) != UNKNOWN:
+            now = min(now, sampled_before)
         last_sign_of_life = max(
             [
                 state.last_record_at,

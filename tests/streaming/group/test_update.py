@@ -491,6 +491,30 @@ def test_a_silent_group_is_dropped_after_a_while_even_if_its_offsets_remain() ->
     assert lag(run(story, batches=[3, 5]))["lag"] == [3], "until a new record of it"
 
 
+@pytest.mark.parametrize("known", ["commit", "plan"])
+@pytest.mark.parametrize("first", [False, True])
+def test_one_sample_with_a_wrong_clock_drops_no_silent_group(known: str, first: bool) -> None:
+    """A plan came back with the group's next one only."""
+    story = Groups()
+    story.layout(0, "t", [["a"]])
+    if known == "commit":
+        story.commits(1, "g", "t", {0: 5})
+    else:
+        story.plan(1, "g", metadata_at=0, topics={"t": plan_of([["a"]], at=0)})
+    if not first:
+        story.sample(2, "t", [7])
+    story.sample(2 * TTL_MS // SECOND, "t", [7])
+    wrong = len(story.messages)
+    for second in (3, 4):
+        story.sample(second, "t", [8])
+    for batches in ([], [wrong], range(9)):
+        pipeline = LocalPipeline(skew=RULE)
+        out = run(story, pipeline, batches=batches)
+        assert lag(out) is not None, batches
+        if not (first and known == "commit"):
+            assert all(row.value is not None for row in out if row.topic == TOPICS.lag), batches
+
+
 def test_a_group_with_a_member_is_never_dropped_nor_one_that_commits_elsewhere() -> None:
     story = Groups()
     consumers(story)
