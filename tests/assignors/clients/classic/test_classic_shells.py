@@ -279,7 +279,7 @@ def test_a_source_of_lag_that_no_leader_could_call_is_refused_at_once(shell, nam
         return {}
 
     for source in (lags, {"orders": [1]}):
-        with pytest.raises(TypeError, match="^lags: must be a function"):
+        with pytest.raises(TypeError, match=r"^lags: must be a function"):
             getattr(shell.assignors, name)(lags=source)
 
 
