@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import chain
 from threading import Event, Lock, Thread
 from types import MappingProxyType
@@ -38,7 +39,9 @@ from levelwind_testing.kafka.each_broker import await_topic
 from levelwind_testing.kafka.jumping_clock import JumpingClock
 from levelwind_testing.kafka.managed_consumers import initialise
 
-TIMERS = Timers().scaled(0.25)
+TIMERS = replace(Timers().scaled(0.25), dead_after=12.0)
+"""Short, but for the silence before an eviction: the scripted planner counts time in which brokers
+stood still and nobody could read, as the daemon's does not."""
 PLANNER_REPEAT_SECONDS = 5.0
 
 

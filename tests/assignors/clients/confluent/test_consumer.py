@@ -296,8 +296,9 @@ def test_a_subscriber_under_the_same_group_is_logged_as_an_error(
         stray.close()
 
 
+@pytest.mark.parametrize("timers", [Timers()], ids=["a lease that outlasts the jump"])
 def test_an_application_that_does_not_poll_loses_its_partitions_and_joins_again(
-    cluster, topic, plan, make_consumer, boot, caplog
+    cluster, topic, plan, make_consumer, boot, caplog, timers
 ):
     planner, lost = plan(spread(topic)), []
     consumer = make_consumer(
@@ -400,13 +401,13 @@ def test_what_is_given_up_in_close_may_be_committed_in_the_callback(
 
 
 def test_a_member_without_time_to_leave_announces_nothing_and_is_evicted(
-    cluster, topic, plan, make_consumer, caplog, boot
+    cluster, topic, plan, make_consumer, caplog, boot, timers
 ):
     planner = plan(spread(topic))
     consumer = make_consumer(planner, "i0")
     poll_until(consumer, lambda _: consumer.assignment())
     consumer.close(timeout=0)
-    boot.jump(TIMERS.dead_after)
+    boot.jump(timers.dead_after)
     assert "member.close_timed_out" in caplog.text
     wait_until(
         "eviction",

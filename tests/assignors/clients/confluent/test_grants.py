@@ -207,8 +207,9 @@ def test_a_grant_that_cannot_be_started_is_reported(
     assert consumer.assignment() == []
 
 
+@pytest.mark.parametrize("timers", [Timers()], ids=["a lease that outlasts the jump"])
 def test_a_callback_that_outlasts_the_poll_interval_costs_the_member_its_life(
-    cluster, topic, moving, make_consumer, caplog, boot
+    cluster, topic, moving, make_consumer, caplog, boot, timers
 ):
     def overstay(consumer, _):
         boot.jump(3.1)
@@ -226,7 +227,7 @@ def test_a_callback_that_outlasts_the_poll_interval_costs_the_member_its_life(
     assert committed(cluster, moving.planner.group, topic) == {}
     announced = [r for r in moving.planner.records if isinstance(r, MemberRecord)]
     assert {record.max_poll_interval_ms for record in announced} == {3000}
-    assert {(record.hold_ms, record.commit_ms) for record in announced} == {(5000, 3000)}
+    assert {(record.hold_ms, record.commit_ms) for record in announced} == {(20_000, 12_000)}
 
 
 def test_a_member_that_the_planner_cannot_serve_logs_the_reason(

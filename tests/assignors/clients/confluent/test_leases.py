@@ -205,7 +205,7 @@ def test_a_suspended_member_keeps_what_it_fetched_and_goes_on_once_it_is_renewed
 
 
 def test_a_process_that_was_stopped_past_its_lease_hands_out_and_commits_nothing(
-    cluster, topic, plan, make_consumer
+    cluster, topic, plan, make_consumer, boot, timers
 ):
     planner = plan(lambda live: {live[-1]: {(topic, p) for p in range(6)}} if live else {})
     produce(cluster, topic, [(n % 6, n) for n in range(600)])
@@ -221,6 +221,8 @@ def test_a_process_that_was_stopped_past_its_lease_hands_out_and_commits_nothing
         assert os.waitid(os.P_PID, process.pid, os.WSTOPPED).si_status == signal.SIGSTOP
         produce(cluster, topic, [(n % 6, n) for n in range(600, 6000)])
         second = make_consumer(planner, "i1")
+        second.poll(0)
+        boot.pass_for(second, timers.dead_after)
         last = {str(n) for n in range(5994, 6000)}
         poll_until(second, lambda values: len(values) >= 5400 and last <= set(values))
         second.poll(0)
