@@ -35,6 +35,7 @@ from levelwind.streaming.errors import PipelineError
 from levelwind.streaming.group import codec as group_codec
 from levelwind.streaming.messages import packing
 from levelwind.streaming.spark.store.checkpoint_files import LocalFiles
+from levelwind.streaming.spark.store.offsets_entry import ends_in
 from levelwind.streaming.topic import state as topic_state
 
 if TYPE_CHECKING:
@@ -308,31 +309,21 @@ def _reason_too_old(
     if isinstance(begun, int) and life.since <= begun <= life.at:
         return None
     done = _batch_numbers(files, f"{name}/commits")
-    read = _ends_in(files.read(f"{name}/offsets/{done[-1]}") or b"") if done else {}
+    entry = (files.read(f"{name}/offsets/{done[-1]}") or b"") if done else b""
     for topic, first in life.first.items():
-        ends = read.get(topic, {})
+        ends: Mapping[int, int] = {}
+        with contextlib.suppress(ValueError):  # it is Spark's to refuse what it cannot read
+            ends = ends_in(entry, topic)
         for partition, offset in first.items():
             # A partition that is new since then is read from its beginning.
-            if ends.get(str(partition), offset) < offset:
+            if ends.get(partition, offset) < offset:
                 return (
-                    f"its newest batch ends at offset {ends[str(partition)]} of partition"
+                    f"its newest batch ends at offset {ends[partition]} of partition"
                     f" {partition} of {topic}, and {offset} is the first one of the last"
                     f" {(life.at - life.since) / 3_600_000:.0f} h: tombstones live for"
                     f" {life.ms / 3_600_000:.0f} h (delete.retention.ms), so it may miss what ended"
                 )
     return None
-
-
-def _ends_in(entry: bytes) -> Mapping[str, Mapping[str, int]]:
-    """The ends of a batch by topic and partition, by its entry in the log of offsets, if any."""
-    try:
-        source = json.loads(entry.split(b"\n")[2])
-        return {
-            topic: {partition: int(end) for partition, end in ends.items()}
-            for topic, ends in source.items()
-        }
-    except (IndexError, ValueError, AttributeError, TypeError):
-        return {}
 
 
 def _difference(marker: Mapping[str, Any], shape: CheckpointShape) -> str | None:

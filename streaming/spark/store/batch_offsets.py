@@ -10,13 +10,13 @@ and Spark tries it again: with a guess the same input could have another outcome
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from pyspark import TaskContext
 
 from levelwind.streaming.errors import PipelineError
+from levelwind.streaming.spark.store.offsets_entry import ends_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -68,14 +68,9 @@ def end_offsets(log: OffsetsLog, batch: int, topic: str) -> Mapping[int, int]:
     Raises:
         PipelineError: the entry of the batch is not known, or does not name the topic.
     """
-    entry = log.read(batch) or b""
-    found: dict[int, int] = {}
     try:
-        sources = [json.loads(line) for line in entry.split(b"\n")[2:] if line.startswith(b"{")]
-        for source in sources:
-            partitions: Any = source.get(topic, {})
-            found |= {int(partition): int(offset) for partition, offset in partitions.items()}
-    except (ValueError, AttributeError) as error:
+        found = ends_in(log.read(batch) or b"", topic)
+    except ValueError as error:
         raise PipelineError(f"the end offsets of batch {batch} cannot be read") from error
     if not found:
         raise PipelineError(f"the end offsets of batch {batch} are not known")
