@@ -29,8 +29,6 @@ QUICK = {"spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLeve
 WORKER = f"-m {WORKER_DAEMON}"
 MAIN, JVM = "levelwind.daemon.pipeline.process", "SparkSubmit"
 
-LOOKS_A_HEARTBEAT = 10
-"""Looks of the supervisor from one heartbeat to the next, where neither is late."""
 SETTLED_AFTER = 30
 """Batches after a start in which connections are opened and workers started."""
 LOOKS, BATCHES_A_LOOK = 15, 10
@@ -94,7 +92,7 @@ def kill(supervised: Supervised, command: str, number: int = signal.SIGKILL) -> 
 def next_attempt(
     supervised: Supervised,
     hurry: float = 0.0,
-    hurries: Callable[[Supervised, int], bool] = lambda *_: True,
+    since: Callable[[Supervised], bool] = lambda _: True,
 ) -> list[MutableMapping[str, Any]]:
     """Wait for the death of this attempt and the start of the next one; what was logged.
 
@@ -102,17 +100,13 @@ def next_attempt(
         supervised: the pipeline.
         hurry: seconds by which the supervisor's clock goes ahead at each look, ten times a second.
             With 0.3 a heartbeat still comes every four of its seconds.
-        hurries: whether the clock may do so now, by the number of looks since the last heartbeat.
-            Whether a query is fed is asked of the brokers, and takes seconds of theirs.
+        since: whether the clock may begin to hurry. Whether a query is fed is asked of the
+            brokers, and takes seconds of theirs.
     """
-    heartbeats, looks = 0, 0
 
     def started() -> bool:
-        nonlocal heartbeats, looks
         names = [event["event"] for event in logged]
-        looks = looks + 1 if supervised.heartbeats == heartbeats else 0
-        heartbeats = supervised.heartbeats
-        if "pipeline.silent" not in names and hurries(supervised, looks):
+        if "pipeline.silent" not in names and since(supervised):
             supervised.ahead += hurry
         return "pipeline.starting" in names
 
@@ -177,16 +171,10 @@ def test_a_killed_process_takes_its_jvm_along(lw: Installation, supervised: Supe
 
 
 @pytest.mark.parametrize(
-    ("victim", "reason", "offset", "hurries"),
+    ("victim", "reason", "offset", "since"),
     [
-        (JVM, "has not answered", 5, lambda *_: True),
-        (
-            WORKER,
-            "although the brokers have input for it",
-            6,
-            # A heartbeat that is late shall be no silence.
-            lambda supervised, looks: supervised.fed and looks < LOOKS_A_HEARTBEAT,
-        ),
+        (JVM, "has not answered", 5, lambda _: True),
+        (WORKER, "although the brokers have input for it", 6, lambda supervised: supervised.fed),
     ],
     ids=["JVM", "workers"],
 )
@@ -196,12 +184,12 @@ def test_what_stands_still_is_said_and_killed(
     victim: str,
     reason: str,
     offset: int,
-    hurries: Callable[[Supervised, int], bool],
+    since: Callable[[Supervised], bool],
 ) -> None:
     former = supervised.processes()
     kill(supervised, victim, signal.SIGSTOP)
     lw.commit(f"{lw.prefix}readers", topic_of(lw), {0: offset})
-    logged = next_attempt(supervised, hurry=0.3, hurries=hurries)
+    logged = next_attempt(supervised, hurry=0.3, since=since)
     for event in ("pipeline.quiet", "pipeline.silent"):
         (entry,) = [entry for entry in logged if entry["event"] == event]
         assert reason in entry["reason"]
