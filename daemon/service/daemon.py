@@ -108,6 +108,8 @@ class Daemon:
         )
         self._term: Term | None = None
         self._recovery_asked = False
+        self._took_over_at = float("-inf")
+        """Boot seconds at which the daemon last took over."""
         self._fresh = True
         """Whether the daemon has neither led nor stood by yet: then a start that fails ends it."""
         self._asked_at = float("-inf")
@@ -209,6 +211,8 @@ class Daemon:
                     self._lead.join()
             case LeaderSighted() | CanaryWritten() | CanaryReadBack() | LeadChanged():
                 self._decide_leadership(event)
+            case Recovered() if event.asked_at < self._took_over_at:
+                pass  # asked in a former term: another planner may have published since
             case _ if self._term is not None:
                 if isinstance(event, MembersRead):
                     self._decide_leadership(CanaryReadBack(partition=event.partition))
@@ -307,6 +311,7 @@ class Daemon:
         )
         self._standing_by_logged = False
         self._read_at = time.monotonic()
+        self._took_over_at = boot_seconds()
         state = replace(self._first_state, planner_epoch=self.highest_epoch)
         self._term = self._make_term(state)
         # The pipeline takes longest and needs nothing of what follows.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from levelwind.assignors.boot_clock import boot_seconds
@@ -61,7 +62,7 @@ class ReadMarks:
         Raises:
             ClusterUnavailableError: no answer in time.
         """
-        self._when_read(self._all, self._intake.recover)
+        self._when_read(self._all, partial(self._intake.recover, boot_seconds()))
 
     def _when_read(self, counts: Mapping[str, int], call: Callable[[], None]) -> None:
         self._client.poll(0)  # delivers librdkafka's log lines

@@ -130,10 +130,14 @@ class RecordIntake:
         """Post that everything has been read that the topics held at the start."""
         self._mailbox.put("caught up", TopicsRead())
 
-    def recover(self) -> None:
-        """Post everything that was read so far as one event, and from now on each record."""
+    def recover(self, asked_at: float) -> None:
+        """Post everything that was read so far as one event, and from now on each record.
+
+        Args:
+            asked_at: boot seconds just before it was asked how far the topics reach.
+        """
         self._posting = True
-        self._mailbox.put("recovered", Recovered(records=self._image.records))
+        self._mailbox.put("recovered", Recovered(records=self._image.records, asked_at=asked_at))
 
     def expect(self, asked_at: Callable[[CanaryRecord], float | None]) -> None:
         """Post the marks of own canaries that are read back.

@@ -98,6 +98,21 @@ CONTROL = (
         ),
     ),
     SourceMutant(
+        name="former-question-begins-the-term",
+        file="daemon/service/daemon.py",
+        old="""\
+            case Recovered() if event.asked_at < self._took_over_at:
+""",
+        new="""\
+            case Recovered() if False:
+""",
+        harm="A daemon leads by what it had read before another one published, and leads twice.",
+        caught_by=(
+            "tests/daemon/service/test_daemon.py"
+            "::test_an_answer_to_a_former_terms_question_begins_no_term"
+        ),
+    ),
+    SourceMutant(
         name="order-in-force-before-its-audit",
         file="daemon/levers/acting.py",
         old="""\

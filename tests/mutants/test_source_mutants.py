@@ -20,7 +20,7 @@ DECLARED = run_path(str(Path(__file__).with_name("source_mutants.py")))
 MUTANTS = DECLARED["MUTANTS"]
 
 AREAS = {
-    "CONTROL": ("daemon/control/", "daemon/levers/", "daemon/decisions/"),
+    "CONTROL": ("daemon/control/", "daemon/levers/", "daemon/decisions/", "daemon/service/"),
     "PIPELINE": (
         "streaming/rules/",
         "streaming/topic/",

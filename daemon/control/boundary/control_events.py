@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from itertools import groupby
 from types import MappingProxyType
@@ -29,6 +30,9 @@ class Recovered:
     """All records of levelwind's topics at the start, in the order of each partition's log."""
 
     records: tuple[tuple[TopicKind, Record | Tombstone], ...]
+    asked_at: float = math.inf
+    """Boot seconds just before it was asked how far the topics reach: a planner that was fenced off
+    before then has no record that is missing here."""
 
 
 class RecordReceived(Struct, frozen=True):

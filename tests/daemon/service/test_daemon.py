@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from levelwind.assignors.boot_clock import boot_seconds
 from levelwind.assignors.protocol.records import CanaryRecord
 from levelwind.assignors.protocol.topics import Topics
 from levelwind.daemon.config.settings import load
@@ -287,6 +288,21 @@ def test_a_daemon_leads_again_once_its_successor_has_stopped(parts):
     assert parts.terms[1].planner.state.planner_epoch == 9
     parts.run(Recovered(records=()))
     assert parts.daemon.leading_facts() is not None
+
+
+def test_an_answer_to_a_former_terms_question_begins_no_term(parts):
+    """Another planner may have published since: who leads with it would not know all owners."""
+    parts.run(TopicsRead())
+    asked_at = boot_seconds()
+    parts.terms[0].fenced_reason = "the brokers gave the id up"
+    parts.run()
+    parts.run(LeadChanged(owns=True))
+    assert len(parts.terms) == 2
+    parts.run(Recovered(records=(), asked_at=asked_at))
+    assert parts.daemon.leading_facts() is None
+    parts.run(Recovered(records=(), asked_at=boot_seconds()))
+    assert parts.daemon.leading_facts() is not None
+    assert parts.done.count("canaries") == parts.done.count("proxy") == 1
 
 
 def test_the_canaries_follow_the_planner_into_a_higher_epoch(parts):

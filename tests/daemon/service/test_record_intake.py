@@ -22,6 +22,7 @@ from levelwind.daemon.service.record_intake import RecordIntake
 from levelwind.daemon.telemetry.unwritten_records import UnwrittenRecords
 from levelwind_testing import records
 
+ASKED_AT = 1.0
 TOPICS = Topics()
 PARTITIONS = {TOPICS.name(kind): 4 for kind in ("assignments", "members", "lag")} | {
     TOPICS.control: 1
@@ -62,18 +63,18 @@ def test_what_was_read_before_the_daemon_leads_is_one_event_of_the_newest_record
     intake.on_record(read("members", member(2)))
     intake.on_caught_up()
     assert mailbox.take(0) == [LeaderSighted(canary=sign_of(planner())), TopicsRead()]
-    intake.recover()
+    intake.recover(ASKED_AT)
     assert mailbox.take(0) == [
-        Recovered(records=(("assignments", planner()), ("members", member(2))))
+        Recovered(asked_at=ASKED_AT, records=(("assignments", planner()), ("members", member(2))))
     ]
 
 
 def test_every_record_after_that_is_an_event(intake, mailbox):
-    intake.recover()
+    intake.recover(ASKED_AT)
     intake.on_record(read("members", member(1)))
     intake.on_record(read("assignments", planner(), partition=3))
     assert mailbox.take(0) == [
-        Recovered(records=()),
+        Recovered(asked_at=ASKED_AT, records=()),
         RecordReceived(kind="members", record=member(1)),
         LeaderSighted(canary=sign_of(planner())),
         RecordReceived(kind="assignments", record=planner()),
@@ -81,14 +82,14 @@ def test_every_record_after_that_is_an_event(intake, mailbox):
 
 
 def test_an_unhandled_state_is_replaced_by_the_newer_state_of_its_key(intake, mailbox):
-    intake.recover()
+    intake.recover(ASKED_AT)
     for heartbeat in (1, 2, 3):
         intake.on_record(read("members", member(heartbeat), offset=heartbeat))
     assert mailbox.take(0)[1:] == [RecordReceived(kind="members", record=member(3))]
 
 
 def test_an_operators_request_is_not_replaced_by_the_tombstone_of_the_one_before(intake, mailbox):
-    intake.recover()
+    intake.recover(ASKED_AT)
     end = Tombstone(("operator", "g"))
     for offset, record in enumerate((request("a"), end, request("b"), end)):
         intake.on_record(read("control", record, partition=0, offset=offset))
@@ -100,9 +101,9 @@ def test_a_members_record_in_another_partition_than_its_groups_is_logged_and_dro
 ):
     astray = (HOME + 1) % 4
     intake.on_record(read("members", member(), partition=astray))
-    intake.recover()
+    intake.recover(ASKED_AT)
     intake.on_record(read("members", member(), partition=astray))
-    assert mailbox.take(0) == [Recovered(records=())]
+    assert mailbox.take(0) == [Recovered(asked_at=ASKED_AT, records=())]
     assert log.of("record.misplaced") == 2 * [
         {
             "event": "record.misplaced",
@@ -132,7 +133,7 @@ def test_a_planners_record_in_another_partition_than_its_groups_ends_the_daemon(
 
 
 def test_only_records_about_groups_have_a_partition_of_their_own(intake, mailbox):
-    intake.recover()
+    intake.recover(ASKED_AT)
     record = Tombstone(("lag", "g", "t"))
     intake.on_record(read("lag", record, partition=(HOME + 1) % 4))
     assert [event.record for event in mailbox.take(0)[1:]] == [record]
@@ -145,7 +146,7 @@ def canary(number, instance="me", epoch=3):
 def test_an_own_canary_that_comes_back_marks_what_its_partition_held_when_it_was_sent(
     intake, mailbox
 ):
-    intake.recover()
+    intake.recover(ASKED_AT)
     intake.expect({canary(1): 10.0, canary(2): 11.0}.get)
     mailbox.take(0)
     intake.on_record(read("members", canary(1)))
@@ -172,12 +173,12 @@ def test_the_newest_sign_of_another_planner_is_posted_and_no_older_one(intake, m
 
 
 def test_a_daemon_that_stands_by_reads_along_for_the_next_time(intake, mailbox):
-    intake.recover()
+    intake.recover(ASKED_AT)
     intake.stand_by()
     intake.on_record(read("members", member(4)))
-    assert mailbox.take(0) == [Recovered(records=())]
-    intake.recover()
-    assert mailbox.take(0) == [Recovered(records=(("members", member(4)),))]
+    assert mailbox.take(0) == [Recovered(asked_at=ASKED_AT, records=())]
+    intake.recover(ASKED_AT)
+    assert mailbox.take(0) == [Recovered(asked_at=ASKED_AT, records=(("members", member(4)),))]
 
 
 def test_an_error_that_ends_the_reader_is_posted(intake, mailbox):
@@ -198,8 +199,8 @@ def test_the_pipelines_record_is_kept_apart_and_that_of_the_younger_pipeline_cou
     assert intake.pipeline == younger
     intake.on_record(read("triggers", Tombstone(("pipeline",))))
     assert intake.pipeline is None
-    intake.recover()
-    assert mailbox.take(0) == [Recovered(records=())]
+    intake.recover(ASKED_AT)
+    assert mailbox.take(0) == [Recovered(asked_at=ASKED_AT, records=())]
 
 
 def test_a_record_that_its_topic_has_no_room_for_is_named_once_and_the_one_before_it_stays(
@@ -215,8 +216,8 @@ def test_a_record_that_its_topic_has_no_room_for_is_named_once_and_the_one_befor
     (entry,) = log.of("record.unwritten")
     assert (entry["topic"], entry["key"]) == ("levelwind.lag", ["lag", "g", "t"])
     assert unwritten.found() == [("levelwind.lag", known.key)]
-    intake.recover()
-    assert mailbox.take(0) == [Recovered(records=(("lag", known),))]
+    intake.recover(ASKED_AT)
+    assert mailbox.take(0) == [Recovered(asked_at=ASKED_AT, records=(("lag", known),))]
     unread = left_unread(known.group, known.topic, encode(known)[1])
     for written in (read("lag", known), read("lag", Tombstone(known.key))):
         intake.on_record(read("lag", cut))

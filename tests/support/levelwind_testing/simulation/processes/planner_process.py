@@ -5,6 +5,7 @@ canaries, the membership in the group of daemons and the fencer of commits only 
 Models `levelwind.daemon.service.daemon`.
 """
 
+from functools import partial
 from types import SimpleNamespace
 
 from msgspec.structs import replace
@@ -89,6 +90,7 @@ class PlannerProcess(Process):
         self.intake = RecordIntake(TOPICS, partitions, self.mailbox, log, instance=name)
         self._term = 0
         """Number of terms begun."""
+        self._took_over_at = float("-inf")
         self._producer_epoch = None
         self._requests = 0
         """Number of the last transaction begun."""
@@ -208,6 +210,8 @@ class PlannerProcess(Process):
                     self.scheduler.spawn(self, self._lead_thread(self._membership))
             case LeaderSighted() | LeadChanged():
                 self._decide_leadership(event, "another daemon leads")
+            case Recovered() if event.asked_at < self._took_over_at:
+                pass
             case _ if self.state is not None:
                 if isinstance(event, MembersRead):
                     self._decide_leadership(CanaryReadBack(partition=event.partition), "")
@@ -275,7 +279,8 @@ class PlannerProcess(Process):
         if self.state is None:
             return
         if not self._recovery_asked:
-            self._recovery_asked = yield from self._when_read(KINDS, self.intake.recover)
+            recover = partial(self.intake.recover, self.now())
+            self._recovery_asked = yield from self._when_read(KINDS, recover)
         if not self.leading and self._unread_for_long():
             self.leadership = self.leadership.deposed()
             self._stand_by("it cannot read")
@@ -290,7 +295,7 @@ class PlannerProcess(Process):
         self._term += 1
         self._recovery_asked = False
         self._producer_epoch = None
-        self._read_at = self.now()
+        self._read_at = self._took_over_at = self.now()
         self.world.trace(self, "takes over")
         while self._producer_epoch is None:
             self._requests += 1
