@@ -21,7 +21,7 @@ from levelwind.assignors.protocol.kafka.types import (
     compact_string,
 )
 from levelwind.assignors.protocol.partition_ranges import WireError
-from levelwind.daemon.wire.group_requests import NO_ERROR
+from levelwind.daemon.wire.group_requests import GROUP_AUTHORIZATION_FAILED, NO_ERROR
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -77,6 +77,8 @@ class FoundCoordinator(NamedTuple):
         """The error in words; empty if there is none."""
         if self.error == NO_ERROR:
             return ""
+        if self.error == GROUP_AUTHORIZATION_FAILED:  # brokers leave the message empty
+            return f"this user lacks DESCRIBE on group {self.group}"
         return f"the group has no coordinator: error {self.error} {self.message or ''}".rstrip()
 
 

@@ -101,6 +101,12 @@ def test_a_broker_says_who_coordinates_each_group_or_why_nobody_does():
         kafka.FindCoordinatorsRequest(("g",)).read(Reader(raw))
 
 
+def test_a_missing_right_to_a_group_is_no_missing_coordinator():
+    """Brokers refuse it without a word since they are asked for many groups at once."""
+    unauthorized = kafka.FoundCoordinator("g", 30, "")
+    assert unauthorized.refusal == "this user lacks DESCRIBE on group g"
+
+
 @pytest.mark.parametrize("typed", [False, True])
 def test_a_broker_lists_its_groups(typed):
     kind = compact_string("Consumer") if typed else b""
