@@ -321,8 +321,9 @@ def load(path: Path | None = None, overrides: Mapping[str, Any] | None = None) -
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(map(str, first["loc"]))
-        # A client's setting may be a secret: neither it nor the table around it is repeated.
-        shown = "" if PASSED_THROUGH.match(key) else f" (it is {first['input']!r})"
+        # A client's setting may be a secret: neither it nor a table around it is repeated.
+        secret = key == "pipeline" or PASSED_THROUGH.match(key)
+        shown = "" if secret else f" (it is {first['input']!r})"
         raise ConfigurationError(f"{key}: {first['msg']}{shown}") from None
     for name, scaling in (
         ("scaling", settings.scaling),

@@ -112,6 +112,17 @@ def test_what_may_be_a_secret_is_not_repeated_when_it_is_refused(toml):
     assert "hunter2" not in refused(path=toml('[kafka.sasl]\npassword = "hunter2"'))
 
 
+@pytest.mark.parametrize("table", ["kafka", "pipeline", "pipeline.kafka"])
+def test_a_table_that_may_hold_a_secret_is_not_repeated_when_it_is_no_json(table):
+    *around, name = table.split(".")
+    tree = {name: '{"kafka": {"sasl.password": "hunter2"},}'}
+    for outer in around:
+        tree = {outer: tree}
+    error = refused(tree)
+    assert error.startswith(f"{table}: Input should be a ")
+    assert "hunter2" not in error
+
+
 def test_a_clients_setting_may_be_a_number_or_a_truth_as_toml_has_them(toml):
     file = toml(
         """
