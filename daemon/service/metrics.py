@@ -12,6 +12,7 @@ import collections
 import threading
 from contextlib import suppress
 from dataclasses import dataclass
+from io import BufferedIOBase
 from typing import TYPE_CHECKING, Any
 from wsgiref.simple_server import WSGIRequestHandler
 
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Callable, Iterator, Mapping
 
+    from _typeshed import ReadableBuffer
     from prometheus_client.core import Metric
 
     from levelwind.daemon.control.state.control_facts import ControlFacts
@@ -345,13 +347,41 @@ class ScrapeHandler(WSGIRequestHandler):
     timeout = KEEP_ALIVE_SECONDS
     """Seconds."""
 
+    def setup(self) -> None:
+        """Answer by way of `_PeerWriter`."""
+        super().setup()
+        self.wfile = _PeerWriter(self.connection)
+
     def handle(self) -> None:
         """Answer a request; without one, leave the peer."""
-        with suppress(ConnectionError, TimeoutError):
+        with suppress(OSError):
             super().handle()
 
     def log_message(self, *_: object) -> None:
         """Log nothing."""
+
+
+class _PeerWriter(BufferedIOBase):
+    """Sends the answer, for as long as the peer takes some of it within the connection's timeout.
+
+    Every failure is that of a connection that was closed: wsgiref logs any other as an error.
+    """
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: ReadableBuffer) -> int:
+        left = memoryview(data)
+        size = len(left)
+        try:
+            while left:  # `sendall` would have one timeout for all of it
+                left = left[self._connection.send(left) :]
+        except OSError as error:
+            raise ConnectionAbortedError(str(error)) from error
+        return size
 
 
 class _ScrapeServer(ThreadingWSGIServer):

@@ -1,12 +1,15 @@
 """Metrics as Prometheus reads them: over HTTP, and by its own parser."""
 
+import errno
+import io
 import math
 import socket
 import urllib.request
 from contextlib import closing
+from types import SimpleNamespace
 
 import pytest
-from prometheus_client import generate_latest
+from prometheus_client import generate_latest, make_wsgi_app
 from prometheus_client.parser import text_string_to_metric_families
 
 from levelwind.assignors.protocol import partition_ranges as ranges
@@ -213,6 +216,51 @@ def test_a_connection_that_never_asks_is_closed_without_a_word(metrics, sent, mo
             silent.sendall(sent)
             assert silent.recv(1) == b""
     assert capfd.readouterr() == ("", "")
+
+
+class AskedSocket:
+    """The socket of a peer that has asked, and takes a byte at a time until there is an error."""
+
+    def __init__(self, error=None):
+        self.error = error
+        self.taken = b""
+
+    def settimeout(self, _):
+        pass
+
+    def makefile(self, *_):
+        return io.BytesIO(b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n")
+
+    def send(self, data):
+        if self.error is not None:
+            raise self.error
+        self.taken += data[:1]
+        return 1
+
+
+def answer(metrics, asked):
+    app = make_wsgi_app(metrics.registry)
+    server = SimpleNamespace(base_environ={}, get_app=lambda: app)
+    ScrapeHandler(asked, ("127.0.0.1", 1), server)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [TimeoutError("timed out"), OSError(errno.EHOSTUNREACH, "No route"), BrokenPipeError()],
+    ids=["silent", "without a route", "closed"],
+)
+def test_a_peer_that_takes_no_answer_leaves_no_traceback(metrics, error, capfd):
+    answer(metrics, AskedSocket(error))
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_peer_that_takes_its_answer_slowly_gets_all_of_it(metrics):
+    """Its time-out is that of a part, and not of the whole."""
+    asked = AskedSocket()
+    answer(metrics, asked)
+    head, _, body = asked.taken.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.0 200 OK")
+    assert parsed(body.decode())["levelwind_info", "1.2.3"] == 1
 
 
 @pytest.mark.parametrize(
