@@ -25,8 +25,13 @@ def listen_address(setting: str, listen: str) -> tuple[str, int]:
     """
     host, colon, port = listen.rpartition(":")
     bare = host.removeprefix("[").removesuffix("]")
-    if not colon or not port.isdigit() or int(port) > 65535 or (":" in host and bare == host):
+    if not colon or not port.isdecimal() or int(port) > 65535 or (":" in host and bare == host):
         raise ConfigurationError(f"{setting}: {listen!r} is not ADDRESS:PORT")
+    try:
+        bare.encode("idna")  # as the socket does
+    except UnicodeError as error:
+        reason = f"{setting}: {listen!r} is not ADDRESS:PORT: {error}"
+        raise ConfigurationError(reason) from None
     return bare or _every_address(), int(port)
 
 

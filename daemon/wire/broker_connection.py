@@ -230,7 +230,7 @@ async def open_connection(
                 await _authenticate(connection, security.credentials)
     except TimeoutError:
         error: Exception = ConnectionFailedError(f"{address} did not answer in time")
-    except (OSError, ConnectionFailedError, SaslError) as failed:
+    except (OSError, UnicodeError, ConnectionFailedError, SaslError) as failed:
         error = ConnectionFailedError(f"{address}: {failed}")
     except asyncio.CancelledError:
         if connection is not None:

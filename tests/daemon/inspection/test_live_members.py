@@ -117,6 +117,14 @@ def test_that_no_broker_names_coordinators_is_said_of_each_group():
     assert "127.0.0.1:1" in failures["a"]
 
 
+def test_a_name_that_no_host_can_have_costs_that_broker_alone():
+    """The system never sees it: Python cannot encode it."""
+    groups = describe_groups([("a..b", 1)], ["g"], ClientSecurity(), GENEROUS_SECONDS)
+    described, failures = asyncio.run(groups)
+    assert described == {}
+    assert failures["g"].startswith("a..b:1: encoding with 'idna' codec failed")
+
+
 class AnsweringConnection:
     """A connection with an answer for each group; where there is none, it never comes."""
 

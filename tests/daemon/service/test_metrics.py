@@ -264,7 +264,17 @@ def test_a_peer_that_takes_its_answer_slowly_gets_all_of_it(metrics):
 
 
 @pytest.mark.parametrize(
-    "listen", ["9464", "here:", "::1:9464", "127.0.0.1:99999", "127.0.0.1:http"]
+    "listen",
+    [
+        "9464",
+        "here:",
+        "::1:9464",
+        "127.0.0.1:99999",
+        "127.0.0.1:http",
+        "127.0.0.1:²",
+        "a..b:1",
+        f"{'a' * 64}:1",
+    ],
 )
 def test_an_address_that_is_none_is_refused(metrics, listen):
     with pytest.raises(ConfigurationError, match="is not ADDRESS:PORT"):
