@@ -50,6 +50,8 @@ class _Callback:
 
     def __init__(self) -> None:
         self.active = True
+        self.has_called = False
+        """Whether the callback has called the consumer."""
 
 
 _WITHIN: ContextVar[_Callback | None] = ContextVar("levelwind_callback", default=None)
@@ -298,8 +300,9 @@ class AsyncManagedConsumer:
     # The threads.
 
     async def _call(self, call: Callable[..., Result], *args: Any, **options: Any) -> Result:
-        within = _WITHIN.get()
-        thread = self._callback_thread if within is not None and within.active else self._thread
+        within, thread = _WITHIN.get(), self._thread
+        if within is not None and within.active:
+            within.has_called, thread = True, self._callback_thread
         return await asyncio.wrap_future(thread.submit(call, *args, **options))
 
     async def _asked(self, question: Callable[..., Result], timeout: float) -> Result:
@@ -364,11 +367,13 @@ class AsyncManagedConsumer:
                 within.active = False
 
         def call(_consumer: Any, partitions: list[Any]) -> object:
-            running = asyncio.run_coroutine_threadsafe(run(partitions, _Callback()), self._loop)
+            within = _Callback()
+            running = asyncio.run_coroutine_threadsafe(run(partitions, within), self._loop)
             try:
                 return running.result()
             finally:
                 # A call that the callback did not await to its end may still run.
-                self._callback_thread.submit(int).result()
+                if within.has_called:
+                    self._callback_thread.submit(int).result()
 
         return call

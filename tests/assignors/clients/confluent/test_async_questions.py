@@ -259,3 +259,22 @@ def test_a_callback_ends_after_the_questions_that_it_cancelled(monkeypatch):
 
     run(work)
     assert order == ["callback", "waits", "question", "next"]
+
+
+def test_a_callback_that_asks_nothing_needs_no_other_thread(monkeypatch):
+    """It counted as one that failed where the system gives no more threads."""
+
+    def refuse(*_args):
+        raise RuntimeError("can't start new thread")
+
+    async def assign(_consumer, partitions):
+        return partitions
+
+    async def work():
+        consumer = consumer_of()
+        monkeypatch.setattr(consumer._callback_thread, "submit", refuse)
+        assigned = await asyncio.to_thread(consumer._in_loop(assign), consumer, ["a partition"])
+        await consumer.close(0.1)
+        return assigned
+
+    assert run(work) == ["a partition"]
