@@ -23,6 +23,7 @@ request.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import zlib
 from dataclasses import asdict, dataclass, field, replace
@@ -35,11 +36,11 @@ from levelwind.streaming.errors import PipelineError
 from levelwind.streaming.group import codec as group_codec
 from levelwind.streaming.messages import packing
 from levelwind.streaming.spark.store.checkpoint_files import LocalFiles
-from levelwind.streaming.spark.store.offsets_entry import ends_in
+from levelwind.streaming.spark.store.offsets_entry import all_ends, ends_in, planned_at
 from levelwind.streaming.topic import state as topic_state
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from levelwind.streaming.spark.store.checkpoint_files import CheckpointFiles
@@ -60,6 +61,8 @@ COMMITS_LINES = 1
 UNVERIFIED = "unverified.json"
 QUARANTINED = "quarantined.json"
 FAILED_STARTS = "failed_starts.json"
+BATCH_LIMIT = "batch_limit.json"
+"""Holds `TombstoneLife.batch_limit` of the last start: the setting may be raised in a backlog."""
 CHECKED_ENTRIES = 10
 """Entries of each log that are checked in another file system than this machine's."""
 MAX_FAILED_STARTS = 4
@@ -116,6 +119,8 @@ class TombstoneLife:
     first: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
     """By topic and partition, the offset of the first record since `since`. A partition without one
     is left out: what is unread there was written last, which compaction leaves in."""
+    batch_limit: int = 0
+    """Offsets that a batch of the query reads at most; 0: unknown."""
 
     @property
     def since(self) -> int:
@@ -188,10 +193,10 @@ def _prepare(
     exists = path.exists() if path is not None else marker is not None
     set_aside = None
     if exists:
-        reason = _reason_unusable(files, name, marker, shape) or (
-            None if life is None else _reason_too_old(files, name, marker, life)
-        )
+        reason = _reason_unusable(files, name, marker, shape, life)
         if reason is None:
+            with contextlib.suppress(*_UNREACHED):  # without it the next start takes its own
+                _keep_batch_limit(files, life)
             return Checkpoint(location=files.location(name), name=name, query=path, set_aside=None)
         moved_to = _move_aside(path, now) if path is not None else files.location(name)
         set_aside = SetAside(moved_to=moved_to, reason=reason)
@@ -205,9 +210,15 @@ def _prepare(
     # These marks are about the former checkpoint; left behind, they would apply to the new one.
     files.delete(QUARANTINED)
     files.delete(FAILED_STARTS)
+    _keep_batch_limit(files, life)
     if path is not None:
         path.mkdir()
     return Checkpoint(location=files.location(name), name=name, query=path, set_aside=set_aside)
+
+
+def _keep_batch_limit(files: CheckpointFiles, life: TombstoneLife | None) -> None:
+    if life is not None and _read(files, BATCH_LIMIT) != life.batch_limit:
+        _write(files, BATCH_LIMIT, life.batch_limit)
 
 
 def kept_parallelism(
@@ -275,7 +286,11 @@ def _move_aside(query: Path, now: str) -> Path:
 
 
 def _reason_unusable(
-    files: CheckpointFiles, name: str, marker: Any, shape: CheckpointShape
+    files: CheckpointFiles,
+    name: str,
+    marker: Any,
+    shape: CheckpointShape,
+    life: TombstoneLife | None,
 ) -> str | None:
     quarantined = _read(files, QUARANTINED)
     if quarantined is not None:
@@ -288,6 +303,9 @@ def _reason_unusable(
         return "it has no readable marker of its cluster and version"
     if difference := _difference(marker, shape):
         return difference
+    if life is not None and (age := _reason_too_old(files, name, marker, life)):
+        return age
+    # Last, as it reads the most files.
     path = _path(files, name)
     return find_log_damage(files, name) if path is None else find_damage(path)
 
@@ -295,11 +313,15 @@ def _reason_unusable(
 def _reason_too_old(
     files: CheckpointFiles, name: str, marker: Mapping[str, Any], life: TombstoneLife
 ) -> str | None:
-    """Why a sound checkpoint may miss the end of what it holds; None: it misses nothing.
+    """Why a checkpoint may miss the end of what it holds; None: it misses nothing.
 
     Not the time of its newest batch counts, but what it has read: a batch of a backlog reads old
     records. The records' own times count, so that no clock of an earlier start does; one that is
     ahead now finds no record since then, and costs nothing.
+
+    Compaction takes away young records, too, within minutes where each sample of a topic replaces
+    the one before. So the first record that is left may lie beyond the position, though nothing
+    older was unread: what had read all there was a short time ago is not judged by it.
 
     What a young checkpoint holds was in the topics when it was made, and its ends are kept from
     then on at the earliest, however old the records are that it has still to read. One that was
@@ -317,6 +339,8 @@ def _reason_too_old(
         for partition, offset in first.items():
             # A partition that is new since then is read from its beginning.
             if ends.get(partition, offset) < offset:
+                if _had_read_all(files, name, done, life):
+                    return None
                 return (
                     f"its newest batch ends at offset {ends[partition]} of partition"
                     f" {partition} of {topic}, and {offset} is the first one of the last"
@@ -324,6 +348,35 @@ def _reason_too_old(
                     f" {life.ms / 3_600_000:.0f} h (delete.retention.ms), so it may miss what ended"
                 )
     return None
+
+
+def _had_read_all(
+    files: CheckpointFiles, name: str, done: Sequence[int], life: TombstoneLife
+) -> bool:
+    """Whether a batch since `life.since` read all there was: what is unread was written after it.
+
+    Spark shares the limit of a batch among the partitions that have records, and rounds down. A
+    batch that stays below that was not limited.
+
+    Args:
+        files: the pipeline's own directory.
+        name: the name of the query's directory.
+        done: the numbers of the batches that were done, in order.
+        life: the life of tombstones.
+    """
+    known = _read(files, BATCH_LIMIT)
+    limit = min(life.batch_limit, known) if isinstance(known, int) else life.batch_limit
+    entries = (files.read(f"{name}/offsets/{number}") or b"" for number in reversed(done))
+    with contextlib.suppress(ValueError):  # it is Spark's to refuse what it cannot read
+        for entry, former in itertools.pairwise(entries):
+            if not life.since <= planned_at(entry) <= life.at:
+                return False
+            begins = all_ends(former)
+            sizes = [end - begins.get(partition, 0) for partition, end in all_ends(entry).items()]
+            read = [size for size in sizes if size > 0]
+            if begins and sum(read) + len(read) <= limit:
+                return True
+    return False
 
 
 def _difference(marker: Mapping[str, Any], shape: CheckpointShape) -> str | None:

@@ -311,6 +311,7 @@ def _tombstone_life(
     life = TombstoneLife(
         at=round(now.timestamp() * 1000),
         ms=min(cluster.tombstones_ms[topic] for topic in compacted),
+        batch_limit=settings.max_offsets_per_trigger,
     )
     first = cluster_metadata.first_offsets(
         spark,

@@ -352,6 +352,21 @@ PIPELINE = (
         ),
     ),
     SourceMutant(
+        name="a-short-absence-costs-the-checkpoint",
+        file="streaming/spark/checkpoint.py",
+        old="""\
+                if _had_read_all(files, name, done, life):
+""",
+        new="""\
+                if False:
+""",
+        harm="A pipeline that was away for longer than a segment lasts builds its state anew.",
+        caught_by=(
+            "tests/streaming/spark/test_checkpoint.py"
+            "::test_a_checkpoint_that_had_read_all_there_was_lately_has_nothing_old_unread[batches0-True]"
+        ),
+    ),
+    SourceMutant(
         name="an-interrupted-rebuild-begins-anew",
         file="streaming/spark/checkpoint.py",
         old="""\

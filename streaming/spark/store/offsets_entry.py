@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 
 def ends_in(entry: bytes, topic: str) -> dict[int, int]:
@@ -12,12 +11,34 @@ def ends_in(entry: bytes, topic: str) -> dict[int, int]:
     Raises:
         ValueError: the entry is none of Spark's.
     """
-    found: dict[int, int] = {}
+    return {number: end for (name, number), end in all_ends(entry).items() if name == topic}
+
+
+def all_ends(entry: bytes) -> dict[tuple[str, int], int]:
+    """The ends of a batch by topic and partition, by its entry in the log.
+
+    Raises:
+        ValueError: the entry is none of Spark's.
+    """
     sources = [json.loads(line) for line in entry.split(b"\n")[2:] if line.startswith(b"{")]
     try:
-        for source in sources:
-            partitions: Any = source.get(topic, {})
-            found |= {int(partition): int(offset) for partition, offset in partitions.items()}
+        return {
+            (topic, int(partition)): int(end)
+            for source in sources
+            for topic, partitions in source.items()
+            for partition, end in partitions.items()
+        }
     except (AttributeError, TypeError) as error:
-        raise ValueError(f"{topic} has no offsets by partition") from error
-    return found
+        raise ValueError("a topic has no offsets by partition") from error
+
+
+def planned_at(entry: bytes) -> int:
+    """The time of a batch by the driver's clock, by its entry; milliseconds since the epoch.
+
+    Raises:
+        ValueError: the entry is none of Spark's.
+    """
+    try:
+        return int(json.loads(entry.split(b"\n")[1])["batchTimestampMs"])
+    except (LookupError, TypeError) as error:
+        raise ValueError("a batch has no time") from error

@@ -315,6 +315,63 @@ def test_a_checkpoint_with_more_unread_than_tombstones_live_is_set_aside(
         assert checkpoint.unverified(LocalFiles(tmp_path)) == {"lag/0": 7}
 
 
+def replace_batches(query: Path, batches: list[tuple[float, int, int]]) -> None:
+    """Put other batches into a checkpoint: hours ago, and the ends of two partitions."""
+    for log in ("offsets", "commits"):
+        for file in (query / log).glob("[0-9]*"):
+            file.unlink()
+    for number, (hours_ago, *ends) in enumerate(batches, start=40):
+        batch = json.dumps({"batchTimestampMs": int(NOW - hours_ago * HOUR)})
+        source = json.dumps({"t": {"0": ends[0]}, "r": {"0": ends[1]}})
+        write(query / "offsets" / str(number), f"v1\n{batch}\n{source}".encode())
+        write(query / "commits" / str(number), b'v1\n{"nextBatchWatermarkMs":0}')
+
+
+@pytest.mark.parametrize(
+    ("batches", "is_continued"),
+    [
+        # Compaction has taken away offset 101, which was written just after it had read all.
+        ([(0.6, 90, 7), (0.5, 101, 7)], True),
+        ([(0.6, 90, 7), (17.9, 101, 7)], True),
+        ([(19.0, 90, 7), (18.1, 101, 7)], False),
+        # Behind a backlog nobody knows how old offset 101 was.
+        ([(0.6, 1, 7), (0.5, 101, 7)], False),
+        ([(0.6, 3, 6), (0.5, 101, 7)], False),  # Spark rounds the share of each partition down
+        ([(0.6, 4, 6), (0.5, 101, 7)], True),
+        ([(17.9, 0, 7), (17.8, 1, 7), (0.5, 101, 7)], True),  # it had read all before
+        ([(18.2, 0, 7), (18.1, 1, 7), (0.5, 101, 7)], False),  # too long ago
+        ([(0.5, 101, 7)], False),  # from where on it has read is not known
+        ([(0.6, 90, 7), (-9.0, 101, 7)], False),  # a clock was wrong
+    ],
+)
+def test_a_checkpoint_that_had_read_all_there_was_lately_has_nothing_old_unread(
+    tmp_path: Path, batches: list[tuple[float, int, int]], is_continued: bool
+) -> None:
+    replace_batches(made(tmp_path, 1000), batches)
+    given = replace(life(UNREAD_OLD), batch_limit=100)
+    files = LocalFiles(tmp_path)
+    kept = checkpoint.kept_parallelism(files, SHAPE, given)
+    assert kept == (SHAPE.parallelism if is_continued else None)
+    assert (prepare(files, SHAPE, now="t1", life=given).set_aside is None) == is_continued
+
+
+@pytest.mark.parametrize("kept", [100, 1000, "damaged"])
+def test_a_limit_that_was_raised_in_a_backlog_does_not_make_it_read(
+    tmp_path: Path, kept: int | str
+) -> None:
+    files = LocalFiles(tmp_path)
+    query = made(tmp_path, 1000)
+    assert prepare(files, SHAPE, now="t1", life=replace(life(), batch_limit=100)).set_aside is None
+    if kept == 1000:
+        raised = replace(life(), batch_limit=1000)
+        assert prepare(files, SHAPE, now="t2", life=raised).set_aside is None
+    elif kept == "damaged":  # or of an older release, which kept none
+        (tmp_path / checkpoint.BATCH_LIMIT).write_text("{")
+    replace_batches(query, [(0.6, 1, 7), (0.5, 101, 7)])
+    raised = replace(life(UNREAD_OLD), batch_limit=1000)
+    assert (prepare(files, SHAPE, now="t3", life=raised).set_aside is None) == (kept != 100)
+
+
 def test_the_last_part_of_the_life_of_tombstones_is_an_hour_at_least() -> None:
     hours = {kept: (NOW - life(hours=kept).since) / HOUR for kept in (24.0, 24.0 * 7, 0.5)}
     assert hours == {24.0: 18.0, 24.0 * 7: 126.0, 0.5: 1.0}

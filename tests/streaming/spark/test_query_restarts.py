@@ -3,6 +3,7 @@
 import base64
 import itertools
 import json
+import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -196,8 +197,14 @@ def test_a_pipeline_with_more_unread_than_tombstones_live_builds_its_state_anew(
     wait_until("end of the input", lambda: again.is_done)
     again.query.stop()
     assert again.set_aside == [], "it has read all that is old"
-    # As behind a backlog: the newest batch was read just now, and what it has not read is old.
+    # As compaction leaves it: the first record of the last hours lies beyond what has been read.
     write_aged(1, 26, 0)
+    copied = tmp_path.with_name(f"{tmp_path.name}-copied")
+    shutil.copytree(tmp_path, copied)
+    soon = RunningQuery(spark, replace(settings, checkpoint=copied))
+    soon.query.stop()
+    assert soon.set_aside == [], "a minute ago it had read all there was"
+    make_older(tmp_path, hours=0, batch_hours=19)
     after = RunningQuery(spark, settings)
     (former,) = after.set_aside
     assert f"offset 1 of partition 1 of {lw.topics.assignments}, and 2 is" in former.reason
@@ -246,12 +253,18 @@ def shorten_life_of_tombstones(lw: Installation, topic: str) -> None:
     lw.admin.incremental_alter_configs([resource])[resource].result()
 
 
-def make_older(directory: Path, hours: int) -> None:
-    """Have a checkpoint be made some hours earlier."""
+def make_older(directory: Path, hours: int, batch_hours: int = 27) -> None:
+    """Have a checkpoint be made some hours earlier, and its batches be planned so."""
     marker = directory / checkpoint.MARKER
     shape = json.loads(marker.read_text(encoding="utf-8"))
     shape[checkpoint.BEGUN_FIELD] -= hours * 3_600_000
     marker.write_text(json.dumps(shape), encoding="utf-8")
+    for entry in (directory / "query" / "offsets").glob("[0-9]*"):
+        version, line, offsets = entry.read_text(encoding="utf-8").split("\n")
+        batch = json.loads(line)
+        batch["batchTimestampMs"] -= batch_hours * 3_600_000
+        entry.write_text("\n".join((version, json.dumps(batch), offsets)), encoding="utf-8")
+        entry.with_name(f".{entry.name}.crc").unlink(missing_ok=True)
 
 
 def test_garbage_in_the_offsets_topic_is_kept_and_counted_and_a_restart_reads_no_more(

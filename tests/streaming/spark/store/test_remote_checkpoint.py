@@ -80,8 +80,13 @@ def test_a_checkpoint_with_more_unread_than_tombstones_live_is_set_aside(
 ) -> None:
     former = prepare(store, SHAPE, now="t0")
     run_batches(store, former.name, 200)
+    for number in range(190, 200):  # of a backlog
+        entry = b'v1\n{"batchTimestampMs":90000000}\n{"t":{"0":%d}}' % (number * 9)
+        store.objects[f"{former.name}/offsets/{number}"] = entry
     store.requests = 0
-    life = TombstoneLife(at=25 * 3_600_000, ms=24 * 3_600_000, first={"t": {0: 2}})
+    life = TombstoneLife(
+        at=25 * 3_600_000, ms=24 * 3_600_000, first={"t": {0: 1800}}, batch_limit=9
+    )
     assert checkpoint.kept_parallelism(store, SHAPE, life) is None
     found = prepare(store, SHAPE, now="t1", life=life)
     assert store.requests <= MOST_REQUESTS
