@@ -301,10 +301,14 @@ def _reason_unusable(
         )
     if not isinstance(marker, dict):
         return "it has no readable marker of its cluster and version"
-    if difference := _difference(marker, shape):
+    kept = replace(shape, parallelism=_parallelism_in(marker) or shape.parallelism)
+    if difference := _difference(marker, kept):
         return difference
     if life is not None and (age := _reason_too_old(files, name, marker, life)):
         return age
+    # After its age, as the number of tasks is chosen anew for what is too old.
+    if difference := _difference(marker, shape):
+        return difference
     # Last, as it reads the most files.
     path = _path(files, name)
     return find_log_damage(files, name) if path is None else find_damage(path)

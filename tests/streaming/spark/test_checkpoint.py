@@ -372,6 +372,17 @@ def test_a_limit_that_was_raised_in_a_backlog_does_not_make_it_read(
     assert (prepare(files, SHAPE, now="t3", life=raised).set_aside is None) == (kept != 100)
 
 
+@pytest.mark.parametrize("parallelism", [1, SHAPE.parallelism])
+def test_a_checkpoint_that_is_too_old_is_not_blamed_for_the_number_of_tasks_chosen_anew(
+    tmp_path: Path, parallelism: int
+) -> None:
+    made(tmp_path, 1000)
+    shape = replace(SHAPE, parallelism=parallelism)
+    found = prepare(LocalFiles(tmp_path), shape, now="t1", life=life(UNREAD_OLD))
+    assert found.set_aside is not None
+    assert "delete.retention.ms" in found.set_aside.reason
+
+
 def test_the_last_part_of_the_life_of_tombstones_is_an_hour_at_least() -> None:
     hours = {kept: (NOW - life(hours=kept).since) / HOUR for kept in (24.0, 24.0 * 7, 0.5)}
     assert hours == {24.0: 18.0, 24.0 * 7: 126.0, 0.5: 1.0}
