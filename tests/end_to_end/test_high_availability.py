@@ -13,6 +13,7 @@ from levelwind.assignors.protocol.topics import Topics
 from levelwind.daemon.config.settings import load
 from levelwind.daemon.kafka.record_writer import outgoing, write
 from levelwind.daemon.wall_clock import now_ms
+from levelwind_testing.kafka.described_group import described_group
 from levelwind_testing.processes.daemon_process import timer_settings
 from levelwind_testing.processes.supervised_group import SupervisedGroup
 
@@ -72,7 +73,7 @@ class Stage(SupervisedGroup):
         group = self.settings.topics.control
 
         def members():
-            described = self.admin.describe_consumer_groups([group])[group].result(30)
+            described = described_group(self.admin, group)
             return described.state.name == "STABLE" and len(described.members) == number
 
         self.wait(f"{number} daemons in their group", members)

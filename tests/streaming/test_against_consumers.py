@@ -38,6 +38,7 @@ from levelwind.streaming.spark import query as pipeline
 from levelwind.streaming.spark.settings import PipelineSettings
 from levelwind_testing.drawn_seeds import drawn_seed
 from levelwind_testing.kafka.consumer_groups_tool import describe_group
+from levelwind_testing.kafka.described_group import described_group
 from levelwind_testing.kafka.kafka_wire import commit_that_expires, offsets_partition
 from levelwind_testing.pipeline.installation import Installation, now
 from levelwind_testing.waiting import wait_until
@@ -228,7 +229,7 @@ class World:
     def owned(self, group: str) -> set[tuple[str, int]] | None:
         """Partitions that the coordinator has assigned to members; None: the group has none."""
         with errors_allowed(KafkaError.GROUP_ID_NOT_FOUND):
-            described = self.lw.admin.describe_consumer_groups([group])[group].result()
+            described = described_group(self.lw.admin, group)
             return {
                 (found.topic, found.partition)
                 for member in described.members

@@ -10,6 +10,7 @@ from levelwind.daemon.errors import ConfigurationError
 from levelwind.daemon.kafka.lead_group import LeadGroup
 from levelwind.daemon.wire.client_security import client_security
 from levelwind.daemon.wire.static_leave import leave_static
+from levelwind_testing.kafka.described_group import described_group
 from levelwind_testing.waiting import wait_until
 
 pytestmark = pytest.mark.integration
@@ -67,7 +68,7 @@ class Daemons:
         name = self.topics.control
 
         def stable():
-            described = admin.describe_consumer_groups([name])[name].result(10)
+            described = described_group(admin, name)
             return described.state == ConsumerGroupState.STABLE and len(described.members) == count
 
         self.wait_for(f"stable group of {count}", stable)

@@ -25,6 +25,7 @@ from levelwind.deploy.coordinator import assignor_jar
 from levelwind_testing.drawn_seeds import drawn_seed
 from levelwind_testing.kafka.broker_releases import PRESENT_AND_NEWER, READY_SECONDS
 from levelwind_testing.kafka.classic_members import ConfluentMember, JavaMember
+from levelwind_testing.kafka.described_group import described_group
 from levelwind_testing.kafka.kafka_oracle import Kafka
 from levelwind_testing.processes.proxied_stage import ProxiedStage
 from levelwind_testing.security.printed_rights import grant, printed
@@ -201,7 +202,7 @@ class Scene:
         return f"{self.held()} {failed} {self.standings} {self.log.events[-12:]}"
 
     def described(self):
-        return self.admin.describe_consumer_groups([self.group])[self.group].result(30)
+        return described_group(self.admin, self.group)
 
     def close(self):
         for member in self.members.values():

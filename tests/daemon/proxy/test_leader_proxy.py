@@ -16,6 +16,7 @@ from levelwind.daemon.proxy.leader_proxy import LeaderProxy
 from levelwind.daemon.proxy.settings import ProxySettings
 from levelwind_testing.kafka.classic_members import ConfluentMember, JavaMember, KafkaPythonMember
 from levelwind_testing.kafka.console_consumer import CLIENT_ID, ConsoleConsumer
+from levelwind_testing.kafka.described_group import described_group
 from levelwind_testing.kafka.kafka_oracle import Kafka
 from levelwind_testing.waiting import wait_until
 
@@ -328,7 +329,7 @@ def test_kafkas_console_consumer_follows(scene):
 
         def described():
             """Member id and partitions of the console consumer, as the brokers have them."""
-            group = scene.admin.describe_consumer_groups([scene.group])[scene.group].result(30)
+            group = described_group(scene.admin, scene.group)
             return next(
                 (
                     (member.member_id, sorted(n.partition for n in assigned.topic_partitions))
@@ -409,8 +410,7 @@ def test_a_topic_that_grows_is_covered_and_an_emptied_group_is_left(scene):
     for name in ("a", "b"):
         scene.members.pop(name).stop()
     scene.wait(lambda: scene.standing() == "waiting for members", "departure")
-    described = scene.admin.describe_consumer_groups([scene.group])
-    assert described[scene.group].result(30).state is ConsumerGroupState.EMPTY
+    assert described_group(scene.admin, scene.group).state is ConsumerGroupState.EMPTY
     assert scene.log.of("proxy.left") == []
 
 

@@ -7,6 +7,7 @@ import pytest
 from levelwind.assignors.protocol.topics import OFFSETS_TOPIC
 from levelwind.daemon.proxy.leader_proxy import CLIENT_ID
 from levelwind.deploy.cluster import Cluster
+from levelwind_testing.kafka.described_group import described_group
 from levelwind_testing.kafka.reassignment import lead_again
 from levelwind_testing.processes.proxied_stage import ProxiedStage
 
@@ -91,5 +92,5 @@ def test_a_daemon_that_stands_still_and_wakes_up_leaves_the_lead_to_the_next_one
 
 
 def proxies(stage):
-    described = stage.admin.describe_consumer_groups([stage.group])[stage.group].result(30)
+    described = described_group(stage.admin, stage.group)
     return [member for member in described.members if member.client_id == CLIENT_ID]

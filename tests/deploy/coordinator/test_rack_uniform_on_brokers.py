@@ -9,6 +9,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from levelwind.deploy.cluster import Cluster, ClusterError
 from levelwind_testing.kafka.broker_releases import PRESENT_AND_NEWER, READY_SECONDS
+from levelwind_testing.kafka.described_group import described_group
 from levelwind_testing.kafka.patient_brokers import PATIENT
 from levelwind_testing.kafka.reassignment import reassign
 from levelwind_testing.waiting import wait_until
@@ -110,7 +111,7 @@ def test_a_consumer_may_name_the_assignor_and_tools_show_it(cluster, members, fr
     members.have(a=[*range(PARTITIONS)])
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     group = members._config["group.id"]
-    described = admin.describe_consumer_groups([group])[group].result(30)
+    described = described_group(admin, group)
     assert described.partition_assignor == "rack-uniform"
 
 

@@ -16,6 +16,7 @@ from levelwind_testing.kafka.classic_members import (
     again_where_a_member_stalled,
 )
 from levelwind_testing.kafka.console_consumer import CLIENT_ID, ConsoleConsumer
+from levelwind_testing.kafka.described_group import described_group
 from levelwind_testing.waiting import wait_until
 
 pytest.importorskip("kafka", reason="an extra that is not installed")
@@ -92,7 +93,7 @@ class GroupOnBrokers:
 
     def described(self):
         """Protocol, and by client id the member id and partitions; None while it rebalances."""
-        asked = self.admin.describe_consumer_groups([self.group])[self.group].result(30)
+        asked = described_group(self.admin, self.group)
         if asked.state != ConsumerGroupState.STABLE:
             return None
         return asked.partition_assignor, {

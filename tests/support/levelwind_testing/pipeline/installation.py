@@ -28,6 +28,7 @@ from levelwind.assignors.protocol.records import (
     partition_key,
 )
 from levelwind.assignors.protocol.topics import LARGEST_WIDE_BYTES, Topics, partition_for
+from levelwind_testing.kafka.described_group import lacks_coordinator
 from levelwind_testing.kafka.log_offsets import log_offsets
 from levelwind_testing.waiting import wait_until
 
@@ -197,7 +198,7 @@ class Installation:
         )
         wanted = [TopicPartition(topic, p, o) for p, o in offsets.items()]
         for attempt in Retrying(
-            retry=retry_if_exception(_is_starting),
+            retry=retry_if_exception(lacks_coordinator),
             wait=wait_fixed(0.2),
             stop=stop_after_delay(120),
             reraise=True,
@@ -246,12 +247,3 @@ class Installation:
 
 def now() -> int:
     return int(time.time() * 1000)
-
-
-def _is_starting(error: BaseException) -> bool:
-    """Whether a commit failed because its group has no coordinator yet."""
-    return isinstance(error, KafkaException) and error.args[0].code() in {
-        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-        KafkaError.COORDINATOR_NOT_AVAILABLE,
-        KafkaError.NOT_COORDINATOR,
-    }
