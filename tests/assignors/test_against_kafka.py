@@ -23,14 +23,14 @@ from levelwind_testing.drawn_seeds import drawn_seed
 from levelwind_testing.groups.random_groups import ProblemShape, seeded_problem
 
 pytestmark = pytest.mark.integration
-GROUPS = 1000
+GROUPS = {"fixed": 500, "fresh": 1500}
 
 
 @pytest.fixture(scope="module", params=["fixed", pytest.param("fresh", marks=pytest.mark.rare)])
 def seeds(request, note_in_summary):
     first = 0 if request.param == "fixed" else drawn_seed()
     note_in_summary(f"{request.param} seeds from {first}")
-    return range(first, first + GROUPS)
+    return range(first, first + GROUPS[request.param])
 
 
 @pytest.mark.parametrize("name", ["range", "roundrobin"])

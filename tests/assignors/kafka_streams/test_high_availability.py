@@ -19,7 +19,8 @@ from levelwind_testing.groups.applications import process, tasks_of
 from levelwind_testing.kafka.high_availability_oracle import HighAvailability, ProcessTasks
 
 pytestmark = pytest.mark.integration
-HISTORIES, CHANGES, MAX_ROUNDS = 60, 3, 200
+HISTORIES = {"fixed": 25, "fresh": 100}
+CHANGES, MAX_ROUNDS = 3, 200
 Assignor = Callable[[Sequence[Task], Sequence[StreamsProcess], StreamsSettings], ProcessTasks]
 
 
@@ -32,7 +33,7 @@ def high_availability(kafka):
 def seeds(request, note_in_summary):
     first = 0 if request.param == "fixed" else drawn_seed()
     note_in_summary(f"{request.param} seeds from {first}")
-    return range(first, first + HISTORIES)
+    return range(first, first + HISTORIES[request.param])
 
 
 def ours(tasks, processes, settings):

@@ -24,7 +24,7 @@ from levelwind_testing.groups.plan_violations import plan_violations
 from levelwind_testing.kafka.streams_oracle import StreamsCoordinator
 
 pytestmark = pytest.mark.integration
-APPLICATIONS = 400
+APPLICATIONS = {"fixed": 200, "fresh": 600}
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +37,7 @@ def report(request):
 def seeds(request, report):
     first = 0 if request.param == "fixed" else drawn_seed()
     report(f"{request.param} seeds from {first}")
-    return range(first, first + APPLICATIONS)
+    return range(first, first + APPLICATIONS[request.param])
 
 
 @pytest.fixture(scope="module")

@@ -312,9 +312,7 @@ def test_small_groups_with_even_counts_are_planned_as_well_as_can_be():
         checked_gap(seed)
 
 
-many_groups = pytest.mark.parametrize(
-    "groups", [2_000, pytest.param(10_000, marks=pytest.mark.rare)]
-)
+many_groups = pytest.mark.parametrize("groups", [800, pytest.param(10_000, marks=pytest.mark.rare)])
 
 
 @pytest.mark.integration

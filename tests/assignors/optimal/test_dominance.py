@@ -4,6 +4,8 @@ A move has the price that it has in the daemon. Where moves are free, a plan tha
 ends may have made some of them for hundredths of a second of load.
 """
 
+from itertools import product
+
 import pytest
 
 from levelwind.assignors.optimal import optimal_strategy
@@ -44,8 +46,21 @@ def test_one_large_topic_is_dealt_as_evenly_as_by_load_alone(racks):
     assert dominated(cases(["100x1x10000"], ("all",), (racks,), "uniform")) == {}
 
 
+IN_EACH_RUN = {
+    *(("100x100x10", lags) for lags in LAGS),
+    ("1000x100x100", "few"),
+    ("1000x1000x10", "pareto"),
+}
+"""Cells of the grid that are in each run; the others take half a minute each."""
+
+
 @pytest.mark.integration
-@pytest.mark.parametrize("lags", sorted(LAGS))
-@pytest.mark.parametrize("cell", ["100x100x10", "1000x100x100", "1000x1000x10"])
+@pytest.mark.parametrize(
+    ("cell", "lags"),
+    [
+        pytest.param(*case, marks=[] if case in IN_EACH_RUN else pytest.mark.rare)
+        for case in product(("100x100x10", "1000x100x100", "1000x1000x10"), sorted(LAGS))
+    ],
+)
 def test_no_baseline_dominates_on_the_grid(cell, lags):
     assert dominated(cases([cell], lags=lags)) == {}

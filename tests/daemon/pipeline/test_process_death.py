@@ -31,7 +31,7 @@ MAIN, JVM = "levelwind.daemon.pipeline.process", "SparkSubmit"
 
 SETTLED_AFTER = 30
 """Batches after a start in which connections are opened and workers started."""
-LOOKS, BATCHES_A_LOOK = 15, 10
+LOOKS, BATCHES_A_LOOK = 12, 8
 """A batch takes half a second of CPU here; `make soak-daemon` watches thousands."""
 FEW = 40
 """More of a kind that is no leak in so few batches: pools of the JVM open up to fifteen on a busy
