@@ -94,20 +94,29 @@ def _decide_unseen(group: ManagedGroup, context: ControlContext) -> Decision:
     since = context.now if group.unseen_since is None else group.unseen_since
     if context.now - since < GONE_SECONDS:
         return Decision(group=replace(group, unseen_since=since))
-    forgotten = replace(group, policy=PolicyState(), proposal=None, speeds=None)
-    reason = "nothing has named the group for an hour"
-    ended = Decision(group=forgotten) if group.plan is None else end_plan(forgotten, reason)
-    return replace(ended, records=(*ended.records, *ended_proposal(group)))
+    forgotten = replace(group, policy=PolicyState(), speeds=None)
+    if group.plan is None:
+        return Decision(group=forgotten)
+    return end_plan(forgotten, "nothing has named the group for an hour")
 
 
 def end_plan(group: ManagedGroup, reason: str) -> Decision:
-    """Delete the plan of a group that is gone, or that the settings no longer have watched."""
+    """Delete the plan of a group that is gone, or that the settings no longer have watched.
+
+    A proposal ends with it: a group without a plan is forgotten once nothing names it.
+    """
     epoch = max(group.next_epoch - 1, group.ledger.epoch)
     ended = replace(
-        group, plan=None, basis=None, target={}, ledger=replace(group.ledger, epoch=epoch)
+        group,
+        plan=None,
+        basis=None,
+        proposal=None,
+        target={},
+        ledger=replace(group.ledger, epoch=epoch),
     )
     event = LogEvent("plan.ended", {"group": group.name, "group_epoch": epoch, "reason": reason})
-    return Decision(group=ended, records=(Tombstone(("g", group.name)),), events=(event,))
+    records = (Tombstone(("g", group.name)), *ended_proposal(group))
+    return Decision(group=ended, records=records, events=(event,))
 
 
 def _watched(group: ManagedGroup, snapshot: WatchedSnapshot) -> ManagedGroup:

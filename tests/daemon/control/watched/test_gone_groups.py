@@ -112,6 +112,18 @@ def test_a_proposal_ends_with_the_plan():
     assert ("control", Tombstone(("proposal", "g"))) in play.published
 
 
+def test_a_proposal_ends_with_a_plan_that_the_settings_end():
+    """Without a plan the group is forgotten as soon as nothing names it, and its record is left."""
+    play = watched(approval=True)
+    play.receive("control", REQUEST)
+    play.wait(5)
+    play.modes = GroupModes({"*": GroupSection(mode="published")})
+    play.restart()
+    assert len(play.logged("plan.ended")) == 1
+    assert ("control", Tombstone(("proposal", "g"))) in play.published
+    assert play.state.groups["g"].proposal is None
+
+
 def test_a_group_that_is_gone_costs_no_look(monkeypatch):
     play = watched()
     for number in range(20):
