@@ -11,7 +11,7 @@ from levelwind.assignors.protocol.topics import Topics
 from levelwind.daemon.kafka.topic_setup import ensure_topics
 from levelwind.daemon.kafka.topic_specs import TopicSettings
 from levelwind.deploy.cluster import Cluster
-from levelwind_testing.kafka.each_broker import await_topic, each_broker
+from levelwind_testing.kafka.each_broker import await_topic, topics_at_each_broker
 from levelwind_testing.waiting import wait_until
 
 AUTHORIZER = {
@@ -99,12 +99,7 @@ def kafka(client_config):
         admin.delete_topics([name])[name].result()
         wait_until(
             f"end of {name} at each broker",
-            lambda: (
-                not any(
-                    name in client.list_topics(timeout=10).topics
-                    for client in each_broker(client_config)
-                )
-            ),
+            lambda: all(name not in topics for topics in topics_at_each_broker(client_config)),
         )
 
     return SimpleNamespace(admin=admin, create=create, delete=delete)

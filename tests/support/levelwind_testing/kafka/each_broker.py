@@ -1,29 +1,87 @@
-"""A client for each broker, which asks that one: brokers learn of a change one after the other."""
+"""What each broker says of all topics: brokers learn of a change one after the other.
 
+librdkafka asks any broker that it has heard of, also as its first question, so this module asks
+over connections of the daemon's own.
+"""
+
+import asyncio
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, ClassVar, NamedTuple
 
-from confluent_kafka.admin import AdminClient
-
+from levelwind.assignors.protocol.kafka.types import Reader, int32
+from levelwind.daemon.wire.broker_connection import addresses, open_connection
+from levelwind.daemon.wire.client_security import client_security
 from levelwind_testing.waiting import wait_until
 
+OPEN_SECONDS = 60.0
 
-def each_broker(config: Mapping[str, Any]) -> Iterator[AdminClient]:
-    """Make a client for each address of a cluster, whose first question goes to that broker.
 
-    A client that has had an answer may ask any broker that it knows by then: make them anew for
-    each look.
-    """
-    for address in config["bootstrap.servers"].split(","):
-        yield AdminClient({**config, "bootstrap.servers": address})
+class ListedPartition(NamedTuple):
+    """A partition, as a broker lists it."""
+
+    leader: int
+    """-1: none."""
+    replicas: list[int]
+    in_sync: list[int]
+
+
+ListedTopics = Mapping[str, Mapping[int, ListedPartition]]
+"""Partitions by topic and number."""
+
+
+def topics_at_each_broker(config: Mapping[str, Any]) -> Iterator[ListedTopics]:
+    """Ask the broker at each address of a cluster for its topics."""
+    for address in addresses(config["bootstrap.servers"]):
+        yield asyncio.run(_topics_at(address, config))
 
 
 def await_topic(config: Mapping[str, Any], topic: str) -> None:
     """Wait until each broker knows the leaders of all of a topic's partitions."""
 
-    def is_led(client: AdminClient) -> bool:
-        # All topics: a question for one would create it where brokers do that.
-        listed = client.list_topics(timeout=30).topics.get(topic)
-        return listed is not None and all(p.leader >= 0 for p in listed.partitions.values())
+    def is_led(topics: ListedTopics) -> bool:
+        return topic in topics and all(p.leader >= 0 for p in topics[topic].values())
 
-    wait_until(f"leaders of {topic} at each broker", lambda: all(map(is_led, each_broker(config))))
+    wait_until(
+        f"leaders of {topic} at each broker",
+        lambda: all(map(is_led, topics_at_each_broker(config))),
+    )
+
+
+async def _topics_at(address: tuple[str, int], config: Mapping[str, Any]) -> ListedTopics:
+    security = client_security(config)
+    connection = await open_connection(*address, security, "levelwind-tests", OPEN_SECONDS)
+    try:
+        topics: ListedTopics = await connection.ask(TopicsRequest())
+    finally:
+        connection.close()
+    return topics
+
+
+class TopicsRequest:
+    """Question for all topics: Metadata version 1."""
+
+    KEY: ClassVar = 3
+    VERSION: ClassVar = 1
+
+    def body(self) -> bytes:
+        return int32(-1)  # all topics
+
+    def read(self, fields: Reader) -> ListedTopics:
+        for _ in range(fields.int32()):  # brokers: number, host, port, rack
+            fields.int32(), fields.string(), fields.int32(), fields.nullable_string()
+        fields.int32()  # the controller
+        return dict(_topic(fields) for _ in range(fields.int32()))
+
+
+def _topic(fields: Reader) -> tuple[str, dict[int, ListedPartition]]:
+    fields.int16()  # an error: that a partition has no leader
+    name = fields.string()
+    fields.int8()  # whether it is one of Kafka's own
+    return name, dict(_partition(fields) for _ in range(fields.int32()))
+
+
+def _partition(fields: Reader) -> tuple[int, ListedPartition]:
+    fields.int16()
+    number, leader = fields.int32(), fields.int32()
+    replicas, in_sync = ([fields.int32() for _ in range(fields.int32())] for _ in range(2))
+    return number, ListedPartition(leader, replicas, in_sync)

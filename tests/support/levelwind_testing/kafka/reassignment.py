@@ -12,7 +12,7 @@ from functools import partial
 from confluent_kafka import ElectionType, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from levelwind_testing.kafka.each_broker import each_broker
+from levelwind_testing.kafka.each_broker import ListedTopics, topics_at_each_broker
 from levelwind_testing.waiting import wait_until
 
 ALTER_PARTITION_REASSIGNMENTS = 45
@@ -32,8 +32,8 @@ def reassign(bootstrap: str, topic: str, placement: Mapping[int, Sequence[int]])
     wait_until(
         f"{topic} at {placement} at each broker",
         lambda: all(
-            _placed(client, topic, placement)
-            for client in each_broker({"bootstrap.servers": bootstrap})
+            _placed(topics, topic, placement)
+            for topics in topics_at_each_broker({"bootstrap.servers": bootstrap})
         ),
     )
 
@@ -79,12 +79,12 @@ def _check(answer: bytes, topic: str, partitions: int) -> None:
     assert errors == [(0, 0, 0)] * partitions, f"refused: {answer!r}"
 
 
-def _placed(admin: AdminClient, topic: str, placement: Mapping[int, Sequence[int]]) -> bool:
-    described = admin.describe_topics(TopicCollection([topic]))[topic].result()
-    now = {partition.id: partition for partition in described.partitions}
+def _placed(topics: ListedTopics, topic: str, placement: Mapping[int, Sequence[int]]) -> bool:
+    listed = topics.get(topic, {})
     return all(
-        [node.id for node in now[number].replicas] == list(replicas)
-        and {node.id for node in now[number].isr} == set(replicas)
+        number in listed
+        and listed[number].replicas == list(replicas)
+        and set(listed[number].in_sync) == set(replicas)
         for number, replicas in placement.items()
     )
 
