@@ -232,15 +232,12 @@ def kept_parallelism(
         PipelineError: the directory cannot be read.
     """
     with _as_pipeline_error(files):
-        marker, quarantined = _read(files, MARKER), _read(files, QUARANTINED)
+        marker = _read(files, MARKER)
         parallelism = _parallelism_in(marker)
-        if parallelism is None or quarantined is not None:
+        if parallelism is None:
             return None
-        if _difference(marker, replace(shape, parallelism=parallelism)):
-            return None
-        if life is not None and _reason_too_old(files, _name_in(marker), marker, life):
-            return None
-        return parallelism
+        given_up = _reason_given_up(files, _name_in(marker), marker, shape, life)
+        return parallelism if given_up is None else None
 
 
 def parallelism(files: CheckpointFiles) -> int | None:
@@ -292,6 +289,25 @@ def _reason_unusable(
     shape: CheckpointShape,
     life: TombstoneLife | None,
 ) -> str | None:
+    # The number of tasks is chosen anew for what is given up, and says nothing of why.
+    reason = _reason_given_up(files, name, marker, shape, life)
+    if reason is None:
+        reason = _difference(marker, shape)
+    if reason is not None:
+        return reason
+    # Last, as it reads the most files.
+    path = _path(files, name)
+    return find_log_damage(files, name) if path is None else find_damage(path)
+
+
+def _reason_given_up(
+    files: CheckpointFiles,
+    name: str,
+    marker: Any,
+    shape: CheckpointShape,
+    life: TombstoneLife | None,
+) -> str | None:
+    """Why a checkpoint is not continued whatever the parallelism of the query; None: it may be."""
     quarantined = _read(files, QUARANTINED)
     if quarantined is not None:
         return (
@@ -304,14 +320,7 @@ def _reason_unusable(
     kept = replace(shape, parallelism=_parallelism_in(marker) or shape.parallelism)
     if difference := _difference(marker, kept):
         return difference
-    if life is not None and (age := _reason_too_old(files, name, marker, life)):
-        return age
-    # After its age, as the number of tasks is chosen anew for what is too old.
-    if difference := _difference(marker, shape):
-        return difference
-    # Last, as it reads the most files.
-    path = _path(files, name)
-    return find_log_damage(files, name) if path is None else find_damage(path)
+    return None if life is None else _reason_too_old(files, name, marker, life)
 
 
 def _reason_too_old(
