@@ -420,8 +420,11 @@ def _recover(
             state.groups.subscribed(group.name, live.record)
         enter(state, group, context)
     leading = {"planner_epoch": state.planner_epoch, "groups": len(state.groups)}
+    # Of a group that has no other record nobody would end it.
+    orphans = [proposal for name, proposal in proposals.items() if name not in recovered.groups]
     effects: list[Effect] = [
         _planner(state),
+        *(Publish(records=(("control", Tombstone(proposal.key)),)) for proposal in orphans),
         LogEvent("daemon.leading", leading),
         *overrides_events(state.levers),
         *recovered.events,

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from levelwind.daemon.control.boundary.control_effects import Audit, Effect, Publish, Rollback
 from levelwind.daemon.control.boundary.topics_of_records import written
 from levelwind.daemon.control.decision.decide import decide
-from levelwind.daemon.control.decision.ordered_plan import refuse_order
+from levelwind.daemon.control.decision.ordered_plan import ended_proposal, refuse_order
 from levelwind.daemon.control.group_records import read_lag
 from levelwind.daemon.control.settings import Cause
 from levelwind.daemon.control.snapshot import GroupSnapshot
@@ -109,6 +109,8 @@ def _effects(
     """
     group = decision.group
     effects: list[Effect] = []
+    if group.forgettable:
+        decision = replace(decision, records=(*decision.records, *ended_proposal(group)))
     if decision.records:
         records, shards = written(decision.records, group.shards)
         group = replace(group, shards=shards)

@@ -35,13 +35,18 @@ def sampled(play, group="g", members=("m0", "m1"), behind=0):
     )
 
 
-def watched(mode="advisory", **planning):
+def unplanned(mode="advisory", **planning):
     play = Play(
         planning=PlanSettings(strategy="uniform", **planning),
         modes=GroupModes({"*": GroupSection(mode=mode)}),
     )
     play.start(topic())
     sampled(play)
+    return play
+
+
+def watched(mode="advisory", **planning):
+    play = unplanned(mode, **planning)
     play.wait(5)
     assert len(play.plans) == 1
     return play
@@ -122,6 +127,33 @@ def test_a_proposal_ends_with_a_plan_that_the_settings_end():
     assert len(play.logged("plan.ended")) == 1
     assert ("control", Tombstone(("proposal", "g"))) in play.published
     assert play.state.groups["g"].proposal is None
+
+
+PROPOSAL_ENDED = ("control", Tombstone(("proposal", "g")))
+
+
+def test_a_proposal_of_a_group_without_a_plan_ends_at_the_next_start():
+    """No record but lag names the group, which is a new one to that start."""
+    play = unplanned(approval=True)
+    play.receive("control", REQUEST)
+    play.wait(1)
+    assert not play.plans
+    play.restart()
+    play.wait(5)
+    play.restart()
+    assert play.published.count(PROPOSAL_ENDED) == 1
+
+
+def test_a_group_that_is_dropped_before_its_first_plan_ends_its_proposal():
+    play = unplanned(approval=True)
+    play.receive("control", REQUEST)
+    play.wait(1)
+    assert len(play.logged("plan.proposed")) == 1
+    assert not play.plans
+    play.receive("lag", OF_LAG)
+    play.wait(5)
+    assert "g" not in play.state.groups
+    assert PROPOSAL_ENDED in play.published
 
 
 def test_a_group_that_is_gone_costs_no_look(monkeypatch):
