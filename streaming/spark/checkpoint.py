@@ -62,7 +62,8 @@ UNVERIFIED = "unverified.json"
 QUARANTINED = "quarantined.json"
 FAILED_STARTS = "failed_starts.json"
 BATCH_LIMIT = "batch_limit.json"
-"""Holds `TombstoneLife.batch_limit` of the last start: the setting may be raised in a backlog."""
+"""Holds `TombstoneLife.batch_limit` and the first batch that it holds for: the setting may be
+raised in a backlog, and the start that raised it may die before its first batch."""
 CHECKED_ENTRIES = 10
 """Entries of each log that are checked in another file system than this machine's."""
 MAX_FAILED_STARTS = 4
@@ -195,8 +196,9 @@ def _prepare(
     if exists:
         reason = _reason_unusable(files, name, marker, shape, life)
         if reason is None:
-            with contextlib.suppress(*_UNREACHED):  # without it the next start takes its own
-                _keep_batch_limit(files, life)
+            if life is not None:
+                with contextlib.suppress(*_UNREACHED):  # the former one stands then
+                    _keep_batch_limit(files, name, life)
             return Checkpoint(location=files.location(name), name=name, query=path, set_aside=None)
         moved_to = _move_aside(path, now) if path is not None else files.location(name)
         set_aside = SetAside(moved_to=moved_to, reason=reason)
@@ -210,15 +212,34 @@ def _prepare(
     # These marks are about the former checkpoint; left behind, they would apply to the new one.
     files.delete(QUARANTINED)
     files.delete(FAILED_STARTS)
-    _keep_batch_limit(files, life)
+    if life is not None:
+        _write_batch_limit(files, life, since_batch=0)
     if path is not None:
         path.mkdir()
     return Checkpoint(location=files.location(name), name=name, query=path, set_aside=set_aside)
 
 
-def _keep_batch_limit(files: CheckpointFiles, life: TombstoneLife | None) -> None:
-    if life is not None and _read(files, BATCH_LIMIT) != life.batch_limit:
-        _write(files, BATCH_LIMIT, life.batch_limit)
+def _keep_batch_limit(files: CheckpointFiles, name: str, life: TombstoneLife) -> None:
+    """Keep the limit of the batches that a continued checkpoint is to plan."""
+    known = _batch_limit(files)
+    if known is None:
+        _write_batch_limit(files, life, since_batch=0)
+    elif known[0] != life.batch_limit:
+        planned = _batch_numbers(files, f"{name}/offsets")
+        _write_batch_limit(files, life, since_batch=planned[-1] + 1 if planned else 0)
+
+
+def _write_batch_limit(files: CheckpointFiles, life: TombstoneLife, since_batch: int) -> None:
+    _write(files, BATCH_LIMIT, {"limit": life.batch_limit, "since_batch": since_batch})
+
+
+def _batch_limit(files: CheckpointFiles) -> tuple[int, int] | None:
+    """The limit that is known, and the first batch that it holds for; None: it is not known."""
+    known = _read(files, BATCH_LIMIT)
+    limit, since = (
+        (known.get("limit"), known.get("since_batch")) if isinstance(known, dict) else (None, None)
+    )
+    return (limit, since) if isinstance(limit, int) and isinstance(since, int) else None
 
 
 def kept_parallelism(
@@ -377,12 +398,14 @@ def _had_read_all(
         done: the numbers of the batches that were done, in order.
         life: the life of tombstones.
     """
-    known = _read(files, BATCH_LIMIT)
-    limit = min(life.batch_limit, known) if isinstance(known, int) else life.batch_limit
-    entries = (files.read(f"{name}/offsets/{number}") or b"" for number in reversed(done))
+    # Of a release that kept no limit all batches are taken to have had the present one.
+    limit, since_batch = _batch_limit(files) or (life.batch_limit, 0)
+    numbered = (
+        (number, files.read(f"{name}/offsets/{number}") or b"") for number in reversed(done)
+    )
     with contextlib.suppress(ValueError):  # it is Spark's to refuse what it cannot read
-        for entry, former in itertools.pairwise(entries):
-            if not life.since <= planned_at(entry) <= life.at:
+        for (number, entry), (_, former) in itertools.pairwise(numbered):
+            if number < since_batch or not life.since <= planned_at(entry) <= life.at:
                 return False
             begins = all_ends(former)
             sizes = [end - begins.get(partition, 0) for partition, end in all_ends(entry).items()]

@@ -13,6 +13,7 @@ from levelwind.streaming.errors import PipelineError
 from levelwind.streaming.spark import checkpoint
 from levelwind.streaming.spark.checkpoint import (
     CheckpointShape,
+    SetAside,
     TombstoneLife,
     find_damage,
     prepare,
@@ -355,21 +356,45 @@ def test_a_checkpoint_that_had_read_all_there_was_lately_has_nothing_old_unread(
     assert (prepare(files, SHAPE, now="t1", life=given).set_aside is None) == is_continued
 
 
-@pytest.mark.parametrize("kept", [100, 1000, "damaged"])
+@pytest.mark.parametrize(
+    ("before", "after", "is_continued"),
+    [
+        ([100], [], False),
+        ([100], [1000], False),  # it died before its first batch, as the next one
+        ([100], [1000, 1000], False),
+        ([100], [1000, 100], False),
+        ([1000], [], True),
+        ([100, 1000], [], True),
+        ([100, 1000], [1000], True),
+    ],
+)
 def test_a_limit_that_was_raised_in_a_backlog_does_not_make_it_read(
-    tmp_path: Path, kept: int | str
+    tmp_path: Path, before: list[int], after: list[int], is_continued: bool
 ) -> None:
-    files = LocalFiles(tmp_path)
+    """The limits of the starts before and after two batches, of which one read 100 records."""
+
+    def start(limit: int, first: dict[str, dict[int, int]]) -> SetAside | None:
+        given = replace(life(first), batch_limit=limit)
+        return prepare(LocalFiles(tmp_path), SHAPE, now="t1", life=given).set_aside
+
     query = made(tmp_path, 1000)
-    assert prepare(files, SHAPE, now="t1", life=replace(life(), batch_limit=100)).set_aside is None
-    if kept == 1000:
-        raised = replace(life(), batch_limit=1000)
-        assert prepare(files, SHAPE, now="t2", life=raised).set_aside is None
-    elif kept == "damaged":  # or of an older release, which kept none
-        (tmp_path / checkpoint.BATCH_LIMIT).write_text("{")
+    assert [start(limit, {}) for limit in before] == [None] * len(before)
     replace_batches(query, [(0.6, 1, 7), (0.5, 101, 7)])
-    raised = replace(life(UNREAD_OLD), batch_limit=1000)
-    assert (prepare(files, SHAPE, now="t3", life=raised).set_aside is None) == (kept != 100)
+    assert [start(limit, {}) for limit in after] == [None] * len(after)
+    assert (start(1000, UNREAD_OLD) is None) == is_continued
+
+
+@pytest.mark.parametrize("kept", [b"{", b"100", b'{"limit":true}', None])
+def test_batches_of_an_unknown_limit_are_taken_to_have_had_the_present_one(
+    tmp_path: Path, kept: bytes | None
+) -> None:
+    query = made(tmp_path, 1000)
+    if kept is not None:
+        (tmp_path / checkpoint.BATCH_LIMIT).write_bytes(kept)
+    replace_batches(query, [(0.6, 1, 7), (0.5, 101, 7)])
+    for _ in range(2):
+        given = replace(life(UNREAD_OLD), batch_limit=1000)
+        assert prepare(LocalFiles(tmp_path), SHAPE, now="t1", life=given).set_aside is None
 
 
 @pytest.mark.parametrize("parallelism", [1, SHAPE.parallelism])
