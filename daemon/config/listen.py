@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 
 from levelwind.daemon.errors import ConfigurationError
+from levelwind.daemon.wire.broker_connection import port_number
 
 EVERY_ADDRESS = "::"
 """Every address of IPv6, and of IPv4 where the socket is of both families."""
@@ -25,14 +26,15 @@ def listen_address(setting: str, listen: str) -> tuple[str, int]:
     """
     host, colon, port = listen.rpartition(":")
     bare = host.removeprefix("[").removesuffix("]")
-    if not colon or not port.isdecimal() or int(port) > 65535 or (":" in host and bare == host):
+    number = port_number(port)
+    if not colon or number is None or "\0" in host or (":" in host and bare == host):
         raise ConfigurationError(f"{setting}: {listen!r} is not ADDRESS:PORT")
     try:
         bare.encode("idna")  # as the socket does
     except UnicodeError as error:
         reason = f"{setting}: {listen!r} is not ADDRESS:PORT: {error}"
         raise ConfigurationError(reason) from None
-    return bare or _every_address(), int(port)
+    return bare or _every_address(), number
 
 
 def _every_address() -> str:

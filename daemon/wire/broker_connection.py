@@ -39,6 +39,8 @@ MOST_RESPONSE_BYTES = 2**28
 DEFAULT_PORT = 9092
 """Port of a broker whose address names none."""
 
+MAX_PORT = 65535
+
 OPEN_SECONDS = 10.0
 """Longest time for a connection to be opened, with TLS and SASL, unless a caller says another."""
 
@@ -230,7 +232,8 @@ async def open_connection(
                 await _authenticate(connection, security.credentials)
     except TimeoutError:
         error: Exception = ConnectionFailedError(f"{address} did not answer in time")
-    except (OSError, UnicodeError, ConnectionFailedError, SaslError) as failed:
+    # ValueError: the host is no name.
+    except (OSError, ValueError, ConnectionFailedError, SaslError) as failed:
         error = ConnectionFailedError(f"{address}: {failed}")
     except asyncio.CancelledError:
         if connection is not None:
@@ -247,7 +250,7 @@ def addresses(bootstrap: str) -> tuple[tuple[str, int], ...]:
     """Hosts and ports of `bootstrap.servers`.
 
     Raises:
-        ConfigurationError: an address has no port that is a number.
+        ConfigurationError: the port of an address is no number of a port.
     """
     found = []
     for address in filter(None, map(str.strip, bootstrap.split(","))):
@@ -255,10 +258,16 @@ def addresses(bootstrap: str) -> tuple[tuple[str, int], ...]:
         host, colon, port = bare.rpartition(":")
         if not colon or bare.endswith("]"):
             host, port = bare, str(DEFAULT_PORT)
-        if not port.isdecimal():
+        if (number := port_number(port)) is None:
             raise ConfigurationError(f"bootstrap: {address!r} is not HOST:PORT")
-        found.append((host.removeprefix("[").removesuffix("]"), int(port)))
+        found.append((host.removeprefix("[").removesuffix("]"), number))
     return tuple(found)
+
+
+def port_number(port: str) -> int | None:
+    """The port that a text gives; None: it gives none."""
+    is_one = port.isdecimal() and len(port) <= 5 and int(port) <= MAX_PORT
+    return int(port) if is_one else None
 
 
 async def _authenticate(connection: BrokerConnection, credentials: Credentials) -> None:

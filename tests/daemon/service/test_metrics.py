@@ -274,6 +274,8 @@ def test_a_peer_that_takes_its_answer_slowly_gets_all_of_it(metrics):
         "127.0.0.1:²",
         "a..b:1",
         f"{'a' * 64}:1",
+        "a\0b:1",
+        f"127.0.0.1:{'9' * 5000}",
     ],
 )
 def test_an_address_that_is_none_is_refused(metrics, listen):
