@@ -51,7 +51,8 @@ async def _topics_at(address: tuple[str, int], config: Mapping[str, Any]) -> Lis
     security = client_security(config)
     connection = await open_connection(*address, security, "levelwind-tests", OPEN_SECONDS)
     try:
-        topics: ListedTopics = await connection.ask(TopicsRequest())
+        async with asyncio.timeout(OPEN_SECONDS):  # it may hang while its host answers
+            topics: ListedTopics = await connection.ask(TopicsRequest())
     finally:
         connection.close()
     return topics
