@@ -46,7 +46,7 @@ END_HUNG := -o faulthandler_timeout=1200 -o faulthandler_exit_on_timeout=true
 .PHONY: test
 test: check $(RUNTIME) $(BROWSER) ## the checks and all tests but rare ones, on real brokers and Spark too
 	@echo '== unit and property tests'; $(BIN)/pytest -m 'not integration and not rare and not soak' -n logical
-	@echo '== integration tests'; $(BIN)/pytest $(END_HUNG) -m 'integration and not rare' -n 3 --no-loadscope-reorder
+	@echo '== integration tests'; $(BIN)/pytest $(END_HUNG) -m 'integration and not rare' -n 4 --no-loadscope-reorder
 
 .PHONY: rare
 rare: $(RUNTIME) ## tests of minutes each whose subject seldom changes, with fresh seeds, which are printed; SEED=s repeats

@@ -21,7 +21,7 @@ def test_what_stays_in_one_process_and_what_begins_exists(conftest):
 
 def test_the_parallel_run_of_the_makefile_is_scheduled_as_one_of_integration_tests(conftest):
     makefile = (ROOT / "Makefile").read_text()
-    (expression,) = re.findall(r"-m '([^']+)' -n 3", makefile)
+    (expression,) = re.findall(r"-m '([^']+)' -n 4", makefile)
     (others,) = re.findall(r"-m '([^']+)' -n logical\n", makefile)
 
     def is_integration_run(markers: str) -> bool:
