@@ -1,7 +1,7 @@
-"""What each broker says of all topics: brokers learn of a change one after the other.
+"""What each broker says for itself: brokers learn of a change one after the other.
 
-librdkafka asks any broker that it has heard of, also as its first question, so this module asks
-over connections of the daemon's own.
+librdkafka asks any broker that it has heard of, also as its first question, and lacks some of the
+requests, so this module asks over connections of the daemon's own.
 """
 
 import asyncio
@@ -11,9 +11,8 @@ from typing import Any, ClassVar, NamedTuple
 from levelwind.assignors.protocol.kafka.types import Reader, int32
 from levelwind.daemon.wire.broker_connection import addresses, open_connection
 from levelwind.daemon.wire.client_security import client_security
+from levelwind.daemon.wire.group_requests import Request
 from levelwind_testing.waiting import wait_until
-
-OPEN_SECONDS = 60.0
 
 
 class ListedPartition(NamedTuple):
@@ -29,10 +28,25 @@ ListedTopics = Mapping[str, Mapping[int, ListedPartition]]
 """Partitions by topic and number."""
 
 
-def topics_at_each_broker(config: Mapping[str, Any]) -> Iterator[ListedTopics]:
-    """Ask the broker at each address of a cluster for its topics."""
+def answers(config: Mapping[str, Any], request: Request, within: float = 60.0) -> Iterator[Any]:
+    """Ask the broker at each address of a cluster one question, one broker after the other.
+
+    Args:
+        config: as librdkafka's.
+        request: the question.
+        within: longest time of a connection to open, and then of its answer, in seconds.
+
+    Raises:
+        ConnectionFailedError: a broker cannot be reached.
+        TimeoutError: a broker hangs.
+    """
     for address in addresses(config["bootstrap.servers"]):
-        yield asyncio.run(_topics_at(address, config))
+        yield asyncio.run(_answer(address, config, request, within))
+
+
+def topics_at_each_broker(config: Mapping[str, Any]) -> Iterator[ListedTopics]:
+    """The topics that each broker lists."""
+    return answers(config, TopicsRequest())
 
 
 def await_topic(config: Mapping[str, Any], topic: str) -> None:
@@ -47,15 +61,16 @@ def await_topic(config: Mapping[str, Any], topic: str) -> None:
     )
 
 
-async def _topics_at(address: tuple[str, int], config: Mapping[str, Any]) -> ListedTopics:
+async def _answer(
+    address: tuple[str, int], config: Mapping[str, Any], request: Request, within: float
+) -> Any:
     security = client_security(config)
-    connection = await open_connection(*address, security, "levelwind-tests", OPEN_SECONDS)
+    connection = await open_connection(*address, security, "levelwind-tests", within)
     try:
-        async with asyncio.timeout(OPEN_SECONDS):  # it may hang while its host answers
-            topics: ListedTopics = await connection.ask(TopicsRequest())
+        async with asyncio.timeout(within):  # a broker may hang while its host answers
+            return await connection.ask(request)
     finally:
         connection.close()
-    return topics
 
 
 class TopicsRequest:

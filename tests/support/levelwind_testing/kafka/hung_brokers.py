@@ -10,10 +10,10 @@ from contextlib import suppress
 from pathlib import Path
 
 import psutil
-from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient
 
+from levelwind.daemon.wire.broker_connection import ConnectionFailedError
 from levelwind.deploy.broker_config import Node
+from levelwind_testing.kafka.each_broker import TopicsRequest, answers
 from levelwind_testing.waiting import wait_until
 
 ANSWER_SECONDS = 10.0
@@ -64,11 +64,11 @@ def union(lists: Iterable[set[str] | None]) -> set[str]:
 
 def topics(node: Node) -> set[str] | None:
     """The topics that a broker lists; None without an answer."""
-    client = AdminClient({"bootstrap.servers": node.address, "log_level": 0})
     try:
-        return set(client.list_topics(timeout=ANSWER_SECONDS).topics)
-    except KafkaException:
+        [listed] = answers({"bootstrap.servers": node.address}, TopicsRequest(), ANSWER_SECONDS)
+    except (ConnectionFailedError, TimeoutError):
         return None
+    return set(listed)
 
 
 def threads(directory: Path, broker: int) -> str:

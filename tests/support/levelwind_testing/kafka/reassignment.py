@@ -1,82 +1,75 @@
 """Moves replicas of real brokers with AlterPartitionReassignments, which librdkafka lacks.
 
-Kafka's own tool for it is in a jar that nothing else here needs, so this module writes the request
-itself: header version 2 and body version 0, to any broker, which forwards it to the controller.
+Kafka's own tool for it is in a jar that nothing else here needs.
 """
 
-import socket
-import struct
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
+from typing import ClassVar
 
 from confluent_kafka import ElectionType, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from levelwind_testing.kafka.each_broker import ListedTopics, topics_at_each_broker
+from levelwind.assignors.protocol.kafka.types import (
+    Reader,
+    compact_array,
+    compact_string,
+    int32,
+)
+from levelwind_testing.kafka.each_broker import ListedTopics, answers, topics_at_each_broker
 from levelwind_testing.waiting import wait_until
 
-ALTER_PARTITION_REASSIGNMENTS = 45
 NO_TAGS = b"\0"
-REQUEST_SECONDS = 60.0
 
 
 def reassign(bootstrap: str, topic: str, placement: Mapping[int, Sequence[int]]) -> None:
     """Assign replicas to partitions, preferred leaders first, and wait until they are in sync."""
-    host, _, port = bootstrap.partition(",")[0].rpartition(":")
-    with socket.create_connection((host, int(port)), timeout=REQUEST_SECONDS) as connection:
-        request = _request(topic, placement)
-        connection.sendall(struct.pack(">i", len(request)) + request)
-        with connection.makefile("rb") as answer:
-            (length,) = struct.unpack(">i", answer.read(4))
-            _check(answer.read(length), topic, len(placement))
+    config = {"bootstrap.servers": bootstrap}
+    # Any broker forwards it to the controller.
+    refusals = next(answers(config, ReassignmentRequest(topic, placement)))
+    assert refusals == [], f"refused: {refusals}"
     wait_until(
         f"{topic} at {placement} at each broker",
-        lambda: all(
-            _placed(topics, topic, placement)
-            for topics in topics_at_each_broker({"bootstrap.servers": bootstrap})
-        ),
+        lambda: all(_placed(topics, topic, placement) for topics in topics_at_each_broker(config)),
     )
 
 
-def _request(topic: str, placement: Mapping[int, Sequence[int]]) -> bytes:
-    partitions = b"".join(
-        struct.pack(">i", number)
-        + _count(len(replicas))
-        + struct.pack(f">{len(replicas)}i", *replicas)
-        + NO_TAGS
-        for number, replicas in placement.items()
-    )
-    topics = (
-        _count(1)
-        + _count(len(topic))
-        + topic.encode()
-        + _count(len(placement))
-        + partitions
-        + NO_TAGS
-    )
-    header = struct.pack(">hhih", ALTER_PARTITION_REASSIGNMENTS, 0, 1, -1) + NO_TAGS
-    return header + struct.pack(">i", 30_000) + topics + NO_TAGS
+@dataclass(frozen=True, slots=True)
+class ReassignmentRequest:
+    """Order to move replicas of one topic: AlterPartitionReassignments version 0."""
+
+    KEY: ClassVar = 45
+    VERSION: ClassVar = 0
+    FLEXIBLE: ClassVar = True
+
+    topic: str
+    placement: Mapping[int, Sequence[int]]
+
+    def body(self) -> bytes:
+        partitions = [
+            int32(number) + compact_array([int32(replica) for replica in replicas]) + NO_TAGS
+            for number, replicas in self.placement.items()
+        ]
+        topic = compact_string(self.topic) + compact_array(partitions) + NO_TAGS
+        return int32(30_000) + compact_array([topic]) + NO_TAGS
+
+    def read(self, fields: Reader) -> list[tuple[int, str | None]]:
+        """Errors with their texts, of the order and of each partition."""
+        fields.int32()  # throttle time
+        errors = [_error(fields)]
+        for _ in range(fields.uvarint() - 1):
+            fields.string(compact=True)
+            for _ in range(fields.uvarint() - 1):
+                fields.int32()
+                errors.append(_error(fields))
+                fields.tags()
+            fields.tags()
+        return [error for error in errors if error[0] != 0]
 
 
-def _count(number: int) -> bytes:
-    """A compact length as an unsigned varint: one more, since 0 is null."""
-    number += 1
-    encoded = b""
-    while number > 0x7F:
-        encoded += bytes([number & 0x7F | 0x80])
-        number >>= 7
-    return encoded + bytes([number])
-
-
-def _check(answer: bytes, topic: str, partitions: int) -> None:
-    # Correlation id, tags, throttle time, error 0, a null message, one topic with its partitions,
-    head = struct.pack(">i", 1) + NO_TAGS + struct.pack(">ih", 0, 0) + b"\0"
-    body = _count(1) + _count(len(topic)) + topic.encode() + _count(partitions)
-    assert answer.startswith(head + body), f"refused: {answer!r}"
-    # each with its number, error 0, a null message and no tags.
-    rest = answer[len(head + body) : len(head + body) + 8 * partitions]
-    errors = [struct.unpack(">ihbb", rest[at : at + 8])[1:] for at in range(0, 8 * partitions, 8)]
-    assert errors == [(0, 0, 0)] * partitions, f"refused: {answer!r}"
+def _error(fields: Reader) -> tuple[int, str | None]:
+    return fields.int16(), fields.nullable_string(compact=True)
 
 
 def _placed(topics: ListedTopics, topic: str, placement: Mapping[int, Sequence[int]]) -> bool:
