@@ -19,18 +19,11 @@ from levelwind.assignors.problem.locality import rack_remote_at
 from levelwind.assignors.problem.score import counts, score
 from levelwind.assignors.problem.validity import violations
 from levelwind.assignors.registry import STRATEGIES
-from levelwind_testing.drawn_seeds import drawn_seed
+from levelwind_testing.drawn_seeds import fixed_and_fresh_seeds
 from levelwind_testing.groups.random_groups import ProblemShape, seeded_problem
 
 pytestmark = pytest.mark.integration
-GROUPS = {"fixed": 500, "fresh": 1500}
-
-
-@pytest.fixture(scope="module", params=["fixed", pytest.param("fresh", marks=pytest.mark.rare)])
-def seeds(request, note_in_summary):
-    first = 0 if request.param == "fixed" else drawn_seed()
-    note_in_summary(f"{request.param} seeds from {first}")
-    return range(first, first + GROUPS[request.param])
+seeds = fixed_and_fresh_seeds(fixed=500, fresh=1500)
 
 
 @pytest.mark.parametrize("name", ["range", "roundrobin"])

@@ -14,12 +14,12 @@ from typing import NamedTuple
 import pytest
 
 from levelwind.assignors.kafka_streams import StreamsProcess, StreamsSettings, Task, assign
-from levelwind_testing.drawn_seeds import drawn_seed
+from levelwind_testing.drawn_seeds import fixed_and_fresh_seeds
 from levelwind_testing.groups.applications import process, tasks_of
 from levelwind_testing.kafka.high_availability_oracle import HighAvailability, ProcessTasks
 
 pytestmark = pytest.mark.integration
-HISTORIES = {"fixed": 25, "fresh": 100}
+seeds = fixed_and_fresh_seeds(fixed=25, fresh=100)
 CHANGES, MAX_ROUNDS = 3, 200
 Assignor = Callable[[Sequence[Task], Sequence[StreamsProcess], StreamsSettings], ProcessTasks]
 
@@ -27,13 +27,6 @@ Assignor = Callable[[Sequence[Task], Sequence[StreamsProcess], StreamsSettings],
 @pytest.fixture(scope="module")
 def high_availability(kafka):
     return HighAvailability(kafka)
-
-
-@pytest.fixture(scope="module", params=["fixed", pytest.param("fresh", marks=pytest.mark.rare)])
-def seeds(request, note_in_summary):
-    first = 0 if request.param == "fixed" else drawn_seed()
-    note_in_summary(f"{request.param} seeds from {first}")
-    return range(first, first + HISTORIES[request.param])
 
 
 def ours(tasks, processes, settings):

@@ -18,26 +18,13 @@ from levelwind.assignors.kafka_streams import (
     assign,
 )
 from levelwind.assignors.kafka_streams.quotas import task_quotas
-from levelwind_testing.drawn_seeds import drawn_seed
+from levelwind_testing.drawn_seeds import fixed_and_fresh_seeds
 from levelwind_testing.groups.applications import apply_plan
 from levelwind_testing.groups.plan_violations import plan_violations
 from levelwind_testing.kafka.streams_oracle import StreamsCoordinator
 
 pytestmark = pytest.mark.integration
-APPLICATIONS = {"fixed": 200, "fresh": 600}
-
-
-@pytest.fixture(scope="module")
-def report(request):
-    terminal = request.config.pluginmanager.getplugin("terminalreporter")
-    return lambda what: terminal.write_line(f" {what}")
-
-
-@pytest.fixture(scope="module", params=["fixed", pytest.param("fresh", marks=pytest.mark.rare)])
-def seeds(request, report):
-    first = 0 if request.param == "fixed" else drawn_seed()
-    report(f"{request.param} seeds from {first}")
-    return range(first, first + APPLICATIONS[request.param])
+seeds = fixed_and_fresh_seeds(fixed=200, fresh=600)
 
 
 @pytest.fixture(scope="module")
@@ -173,7 +160,9 @@ def test_from_scratch_it_is_as_even_and_as_covered_as_kafkas(coordinator_of_stre
         )
 
 
-def test_after_a_change_it_keeps_no_less_and_is_as_even(coordinator_of_streams, seeds, report):
+def test_after_a_change_it_keeps_no_less_and_is_as_even(
+    coordinator_of_streams, seeds, note_in_summary
+):
     """Compared one by one where Kafka's answer is as even as its own rule.
 
     Kafka also lets threads below a quota keep more.
@@ -207,7 +196,7 @@ def test_after_a_change_it_keeps_no_less_and_is_as_even(coordinator_of_streams, 
         total = [loads(each, copies_by_process(each))[1] for each in (after_ours, after_kafkas)]
         figures["copies evener"] += total[0] < total[1]
         figures["copies less even"] += total[0] > total[1]
-    report(", ".join(f"{name} {count}" for name, count in figures.items()))
+    note_in_summary(", ".join(f"{name} {count}" for name, count in figures.items()))
 
 
 def test_nothing_changed_and_nothing_moves_in_either(coordinator_of_streams, seeds):

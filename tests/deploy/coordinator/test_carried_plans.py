@@ -12,19 +12,13 @@ from levelwind.assignors.problem.validity import violations
 from levelwind.assignors.protocol.kafka.carried_plan import MOST_PARTS, rack_ids
 from levelwind.assignors.protocol.partition_ranges import WireError
 from levelwind_testing.coordinator.assignor_process import PLANNED, RACK_UNIFORM, stated, topic_id
-from levelwind_testing.drawn_seeds import drawn_seed
+from levelwind_testing.drawn_seeds import fixed_and_fresh_seeds
 from levelwind_testing.groups.random_groups import ProblemShape, seeded_problem
 
 pytestmark = pytest.mark.integration
-GROUPS = 200
+seeds = fixed_and_fresh_seeds(fixed=200, fresh=8_000)
 SHAPE = ProblemShape(lags=False)
 EPOCH = 7, 12
-
-
-@pytest.fixture(params=["fixed", pytest.param("fresh", marks=pytest.mark.rare)])
-def seeds(request):
-    first, groups = (0, GROUPS) if request.param == "fixed" else (drawn_seed(), 40 * GROUPS)
-    return range(first, first + groups)
 
 
 def names(group):

@@ -20,26 +20,16 @@ from levelwind.assignors.problem.score import counts, score
 from levelwind.assignors.problem.validity import violations
 from levelwind.assignors.strategies.uniform import uniform_strategy
 from levelwind_testing.coordinator.assignor_process import stated
-from levelwind_testing.drawn_seeds import drawn_seed
+from levelwind_testing.drawn_seeds import fixed_and_fresh_seeds
 from levelwind_testing.groups.exhaustive import EveryPlan
 from levelwind_testing.groups.random_groups import ProblemShape, seeded_problem
 
 pytestmark = pytest.mark.integration
 NAME = "rack-uniform"
-GROUPS, FUZZED = 120, 5_000
+seeds = fixed_and_fresh_seeds(fixed=120, fresh=9_600)
+fuzzed = fixed_and_fresh_seeds(fixed=5_000, fresh=1_000_000)
 TINY = ProblemShape(topics=2, partitions=3, members=4, lags=False)
 LARGER = ProblemShape(topics=5, partitions=24, members=20, racks=5, lags=False, claims=False)
-
-
-@pytest.fixture(params=["fixed", pytest.param("fresh", marks=pytest.mark.rare)])
-def seeds(request):
-    first, groups = (0, GROUPS) if request.param == "fixed" else (drawn_seed(), 80 * GROUPS)
-    return range(first, first + groups)
-
-
-@pytest.fixture(params=["fixed", pytest.param("fresh", marks=pytest.mark.rare)])
-def fuzzed(request):
-    return (0, FUZZED) if request.param == "fixed" else (drawn_seed(), 200 * FUZZED)
 
 
 def worth(group, assignment):
@@ -331,7 +321,7 @@ class TestLargeGroups:
 
 
 def test_groups_with_foreign_torn_and_missing_parts_get_an_answer(programs, fuzzed):
-    first, groups = fuzzed
+    first, groups = fuzzed.start, len(fuzzed)
     command = programs.command("AssignorFuzz", str(groups), str(first))
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout == f"{groups} groups, 0 faults\n"

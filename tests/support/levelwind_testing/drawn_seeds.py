@@ -5,7 +5,11 @@ each of them. Without it each test has a seed of its own that stays.
 """
 
 import os
+from collections.abc import Callable
 from random import SystemRandom
+from typing import Any
+
+import pytest
 
 VARIABLE = "DRAWN_SEED"
 FRESH = "fresh"
@@ -19,3 +23,16 @@ def drawn_seed(fixed: int = FIXED) -> int:
     seed = SystemRandom().randrange(2**32) if chosen == FRESH else int(chosen)
     print(f"{VARIABLE}={seed}")
     return seed
+
+
+def fixed_and_fresh_seeds(*, fixed: int, fresh: int) -> Callable[..., Any]:
+    """A fixture of a module: so many seeds from 0, and in `make rare` so many from a drawn one."""
+    counts = {"fixed": fixed, "fresh": fresh}
+    params = ["fixed", pytest.param("fresh", marks=pytest.mark.rare)]
+
+    @pytest.fixture(scope="module", params=params)
+    def seeds(request: pytest.FixtureRequest) -> range:
+        first = 0 if request.param == "fixed" else drawn_seed()
+        return range(first, first + counts[request.param])
+
+    return seeds

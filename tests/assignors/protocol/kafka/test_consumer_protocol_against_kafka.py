@@ -17,7 +17,7 @@ from levelwind.assignors.protocol.kafka.consumer_protocol import (
 )
 from levelwind.assignors.protocol.kafka.sticky_user_data import StickyUserData, encode_generation
 from levelwind.assignors.protocol.partition_ranges import WireError
-from levelwind_testing.drawn_seeds import drawn_seed
+from levelwind_testing.drawn_seeds import fixed_and_fresh_seeds
 from levelwind_testing.groups.mutation import mutated
 from levelwind_testing.kafka.consumer_protocol_oracle import Codec
 
@@ -27,6 +27,7 @@ GOLDEN = Path(__file__).parents[3] / "data" / "consumer_protocol.jsonl"
 VALUES = 250
 MUTANTS = 2000
 STRICTER = ("UTF-8", "trailing bytes", "a length of -")
+seeds = fixed_and_fresh_seeds(fixed=1, fresh=1)
 LETTERS = ["", "a", "b", "Z", "ü", "\ue000", "😀", "-", "_", "."]
 
 
@@ -35,12 +36,9 @@ def codec(kafka):
     return Codec(kafka)
 
 
-@pytest.fixture(scope="module", params=["fixed", pytest.param("fresh", marks=pytest.mark.rare)])
-def draw(request):
-    seed = 0 if request.param == "fixed" else drawn_seed()
-    terminal = request.config.pluginmanager.getplugin("terminalreporter")
-    terminal.write_line(f" {request.param} seed {seed}")
-    return Random(seed)
+@pytest.fixture(scope="module")
+def draw(seeds):
+    return Random(seeds.start)
 
 
 def name(draw):
