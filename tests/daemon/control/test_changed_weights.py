@@ -1,14 +1,12 @@
 """Members that change their capacity or priority while they run."""
 
 from levelwind.assignors.protocol.records import Tombstone
-from levelwind_testing.control.play import Play
+from levelwind_testing.control.play import begun
 from levelwind_testing.records import lag, member, topic
 
 
 def test_another_capacity_leads_to_a_plan_that_follows_it():
-    play = Play(strategy="optimal")
-    play.start()
-    play.receive("metadata", topic(racks=((),) * 8))
+    play = begun(topic(racks=((),) * 8), strategy="optimal")
     play.join(member("m0"), member("m1"))
     play.wait(2)
     play.receive("lag", lag(*[1000] * 8, at=round(play.now * 1000)))
@@ -26,9 +24,7 @@ def test_another_capacity_leads_to_a_plan_that_follows_it():
 
 
 def test_another_priority_moves_everything_to_the_member_that_is_preferred():
-    play = Play(strategy="failover")
-    play.start()
-    play.receive("metadata", topic())
+    play = begun(topic(), strategy="failover")
     play.join(member("m0"), member("m1"))
     play.wait(3)
     [owner] = [name for name, owned in shares(play).items() if owned]

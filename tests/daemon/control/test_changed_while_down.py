@@ -4,14 +4,12 @@ import pytest
 from msgspec.structs import replace
 
 from levelwind.assignors.protocol.records import GroupRecord
-from levelwind_testing.control.play import Play
+from levelwind_testing.control.play import begun
 from levelwind_testing.records import member, topic
 
 
 def planned(*members, strategy="lag"):
-    play = Play(strategy=strategy)
-    play.start()
-    play.receive("metadata", topic())
+    play = begun(topic(), strategy=strategy)
     play.receive("metadata", topic("u"))
     play.join(*members)
     play.wait(3)

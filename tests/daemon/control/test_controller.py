@@ -17,7 +17,7 @@ from levelwind.assignors.protocol.records import (
 )
 from levelwind.daemon.config.settings import load
 from levelwind.daemon.control.settings import Cause, ControlSettings, CooldownSettings, PlanSettings
-from levelwind_testing.control.play import SETTINGS, TIMERS, Play
+from levelwind_testing.control.play import SETTINGS, TIMERS, Play, begun
 from levelwind_testing.records import (
     lag,
     member,
@@ -31,10 +31,7 @@ from levelwind_testing.records import (
 
 @pytest.fixture
 def play():
-    play = Play()
-    play.start()
-    play.receive("metadata", topic())
-    return play
+    return begun(topic())
 
 
 def two_members(play):
@@ -76,9 +73,7 @@ def test_members_that_join_together_get_one_plan_once_they_have_settled(play):
 
 
 def test_a_plan_of_the_default_strategy_has_a_certificate():
-    play = Play(strategy=ControlSettings().strategy)
-    play.start()
-    play.receive("metadata", topic())
+    play = begun(topic(), strategy=ControlSettings().strategy)
     play.receive("lag", structs.replace(lag(9000, 30, 20, 10), rate=(0.0, None, 1.0, 0.5)))
     two_members(play)
     (published,) = play.plans
@@ -271,9 +266,7 @@ def test_silence_while_the_reader_was_down_evicts_no_member(play):
 
 
 def test_topics_that_are_not_known_yet_are_waited_for_and_not_taken_away():
-    play = Play()
-    play.start()
-    play.receive("metadata", topic())
+    play = begun(topic())
     two_members(play)
     after = Play(now=play.now, members=dict(play.members))
     kept = {(type(r), r.key): r for r in play.log if not isinstance(r, Tombstone)}
@@ -462,9 +455,9 @@ def test_a_trigger_that_a_cooldown_suppressed_is_forgotten_when_it_is_cleared(pl
 
 
 def test_a_trigger_waits_for_the_end_of_the_hand_over_that_is_under_way():
-    play = Play(settings=replace(SETTINGS, cooldown=CooldownSettings(duration=0.5)))
-    play.start()
-    play.receive("metadata", topic(racks=((),) * 6))
+    play = begun(
+        topic(racks=((),) * 6), settings=replace(SETTINGS, cooldown=CooldownSettings(duration=0.5))
+    )
     two_members(play)
     play.unresponsive.add(("m0", "i1"))
     busy = play.members["m0", "i1"]
@@ -547,9 +540,7 @@ RACKED = (("a",), ("b",), ("a",), ("b",))
 
 
 def racked_group():
-    play = Play(strategy="range")
-    play.start()
-    play.receive("metadata", topic(racks=RACKED))
+    play = begun(topic(racks=RACKED), strategy="range")
     play.join(member("m0", rack="a"), member("m1", rack="b"))
     play.wait(2)
     return play
@@ -606,9 +597,7 @@ def test_the_moves_of_a_cause_stop_at_its_budget():
     settings = replace(
         SETTINGS, cooldown=CooldownSettings(duration=1.0, moves_per_hour={Cause.SKEW: 1})
     )
-    play = Play(settings=settings)
-    play.start()
-    play.receive("metadata", topic())
+    play = begun(topic(), settings=settings)
     skewed(play)
     play.wait(30)
     assert len(play.plans) == 1
@@ -686,9 +675,7 @@ def test_a_planner_with_nothing_to_publish_says_now_and_then_that_it_leads(play)
 
 
 def test_even_input_brings_no_plan_for_a_simulated_day():
-    play = Play()
-    play.start()
-    play.receive("metadata", topic())
+    play = begun(topic())
     two_members(play)
     for _ in range(24 * 6):
         play.receive("lag", lag(100, 100, 100, 100))

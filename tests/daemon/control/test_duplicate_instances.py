@@ -2,14 +2,12 @@
 
 from levelwind.assignors.handover.ledger import Incarnation
 from levelwind.assignors.protocol.records import Tombstone
-from levelwind_testing.control.play import TIMERS, Play
+from levelwind_testing.control.play import TIMERS, begun
 from levelwind_testing.records import member, topic
 
 
 def led(*members):
-    play = Play(rejoining=True)
-    play.start()
-    play.receive("metadata", topic())
+    play = begun(topic(), rejoining=True)
     play.join(*members)
     play.wait(5)
     return play

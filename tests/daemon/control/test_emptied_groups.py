@@ -6,7 +6,7 @@ import pytest
 
 from levelwind.assignors.protocol import partition_ranges as ranges
 from levelwind.daemon.control.settings import PlanSettings
-from levelwind_testing.control.play import TIMERS, Play
+from levelwind_testing.control.play import TIMERS, begun
 from levelwind_testing.records import lever, member, request, topic
 
 NAMES = tuple(f"m{number}" for number in range(5))
@@ -25,9 +25,7 @@ MEANWHILE = {
 
 
 def led():
-    play = Play(planning=PlanSettings(strategy="optimal"))
-    play.start()
-    play.receive("metadata", topic(racks=((),) * PARTITIONS))
+    play = begun(topic(racks=((),) * PARTITIONS), planning=PlanSettings(strategy="optimal"))
     play.join(*map(member, NAMES))
     play.wait(8)
     return play

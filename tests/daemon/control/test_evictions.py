@@ -7,16 +7,14 @@ from levelwind.assignors.handover.ledger import Incarnation
 from levelwind.assignors.protocol import partition_ranges as ranges
 from levelwind.assignors.protocol.records import MemberAssignment, Tombstone
 from levelwind.daemon.control.controller import CommitsFenced
-from levelwind_testing.control.play import TIMERS, Play
+from levelwind_testing.control.play import TIMERS, begun
 from levelwind_testing.records import member, topic
 
 PATIENCE_SECONDS = 2 * 300.0 + TIMERS.commit
 
 
 def led(*members):
-    play = Play()
-    play.start()
-    play.receive("metadata", topic())
+    play = begun(topic())
     play.join(*members)
     play.wait(5)
     return play

@@ -7,7 +7,7 @@ from levelwind.daemon.control.members.existing_partitions import (
     UNKNOWN_PARTITIONS,
     existing_only,
 )
-from levelwind_testing.control.play import Play
+from levelwind_testing.control.play import begun
 from levelwind_testing.records import member, topic
 
 TOPICS = {"t": topic()}  # of four partitions
@@ -41,9 +41,7 @@ def test_what_the_ledger_names_is_never_taken_for_given_up():
 
 def owner_of_all():
     """A control with one member that owns the whole topic, and the member's last announcement."""
-    play = Play()
-    play.start()
-    play.receive("metadata", topic())
+    play = begun(topic())
     play.join(member("m0"))
     play.wait(6)
     (live,) = play.state.groups["g"].live.values()

@@ -4,16 +4,14 @@ from msgspec.structs import replace
 
 from levelwind.assignors.protocol import partition_ranges as ranges
 from levelwind.assignors.protocol.records import MemberAssignment, Nack
-from levelwind_testing.control.play import TIMERS, Play
+from levelwind_testing.control.play import TIMERS, Play, begun
 from levelwind_testing.records import member, topic
 
 PATIENCE_SECONDS = 2 * 300.0 + TIMERS.commit
 
 
 def led(*members, starting=()):
-    play = Play(starting=set(starting))
-    play.start()
-    play.receive("metadata", topic())
+    play = begun(topic(), starting=set(starting))
     play.join(*members)
     play.wait(5)
     return play

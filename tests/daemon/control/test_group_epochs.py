@@ -6,16 +6,13 @@ import pytest
 from msgspec.structs import replace
 
 from levelwind.assignors.protocol.records import GroupRecord, MemberAssignment, Tombstone
-from levelwind_testing.control.play import TIMERS, Play
+from levelwind_testing.control.play import TIMERS, Play, begun
 from levelwind_testing.records import member, request, topic
 
 
 @pytest.fixture
 def play():
-    play = Play()
-    play.start()
-    play.receive("metadata", topic())
-    return play
+    return begun(topic())
 
 
 def epochs(*plays):

@@ -11,7 +11,7 @@ from levelwind.assignors.protocol.records import (
     encode,
 )
 from levelwind.assignors.protocol.records.reassembly import Reassembly
-from levelwind_testing.control.play import Play
+from levelwind_testing.control.play import begun
 from levelwind_testing.records import member, topic
 
 MEMBERS = 40
@@ -24,9 +24,7 @@ def small_messages(monkeypatch):
 
 
 def started(*names):
-    play = Play()
-    play.start()
-    play.receive("metadata", topic(racks=((),) * MEMBERS))
+    play = begun(topic(racks=((),) * MEMBERS))
     play.join(*map(member, names))
     play.wait(3)
     return play

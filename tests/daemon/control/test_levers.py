@@ -5,7 +5,7 @@ import pytest
 from levelwind.assignors.protocol import partition_ranges as ranges
 from levelwind.assignors.protocol.records import GroupRecord, OperatorRecord, Tombstone
 from levelwind.daemon.control.settings import PlanSettings
-from levelwind_testing.control.play import Play
+from levelwind_testing.control.play import Play, begun
 from levelwind_testing.control.two_members import skew, two_members
 from levelwind_testing.records import lever, member, request, topic
 
@@ -45,9 +45,7 @@ def test_a_drain_and_its_end_take_effect_at_once(play):
 
 
 def test_a_rack_is_evacuated_in_all_groups():
-    play = Play(planning=PlanSettings(strategy="optimal"))
-    play.start()
-    play.receive("metadata", topic())
+    play = begun(topic(), planning=PlanSettings(strategy="optimal"))
     play.join(member("m0", rack="a"), member("m1", rack="b"))
     play.wait(2)
     play.receive("control", lever("evacuate", "a", group="*"))

@@ -15,15 +15,13 @@ from levelwind.daemon.control.controller import (
     step,
     together,
 )
-from levelwind_testing.control.play import Play
+from levelwind_testing.control.play import begun
 from levelwind_testing.records import member, topic
 
 
 def settled(members):
     """A group of as many members, each of which has what is its own."""
-    play = Play(strategy="sticky")
-    play.start()
-    play.receive("metadata", topic(racks=((),) * (members + 2)))
+    play = begun(topic(racks=((),) * (members + 2)), strategy="sticky")
     play.join(*(member(f"m{number:03}") for number in range(members)))
     play.wait(6)
     assert play.state.groups["g"].ledger.settled
@@ -87,9 +85,7 @@ def acknowledgements(play, records):
 
 
 def test_acknowledgements_that_are_read_together_make_one_decision():
-    play = Play(strategy="sticky")
-    play.start()
-    play.receive("metadata", topic(racks=((),) * 12))
+    play = begun(topic(racks=((),) * 12), strategy="sticky")
     first = [member(f"m{number:03}") for number in range(6)]
     play.unresponsive.update((record.instance, record.incarnation) for record in first)
     play.join(*first)

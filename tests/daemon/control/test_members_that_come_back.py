@@ -4,14 +4,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from levelwind.assignors.protocol import partition_ranges as ranges
-from levelwind_testing.control.play import TIMERS, Play
+from levelwind_testing.control.play import TIMERS, begun
 from levelwind_testing.records import member, topic
 
 
 def led(*members, partitions=6, strategy="optimal"):
-    play = Play(strategy=strategy, rejoining=True)
-    play.start()
-    play.receive("metadata", topic(racks=((),) * partitions))
+    play = begun(topic(racks=((),) * partitions), strategy=strategy, rejoining=True)
     play.join(*members)
     play.wait(5)
     assert len(play.plans) == 1

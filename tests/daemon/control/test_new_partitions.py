@@ -5,15 +5,13 @@ from msgspec.structs import replace
 
 from levelwind.assignors.protocol.records import MemberAssignment
 from levelwind.daemon.control.settings import PlanSettings
-from levelwind_testing.control.play import Play
+from levelwind_testing.control.play import begun
 from levelwind_testing.records import member, topic
 
 
 def watched(*members, **options):
     """A group whose first plan covers topic `t` with its two partitions, if it reads that."""
-    play = Play(strategy="uniform", **options)
-    play.start()
-    play.receive("metadata", topic(racks=((),) * 2))
+    play = begun(topic(racks=((),) * 2), strategy="uniform", **options)
     play.join(*(members or (member("m0"), member("m1"))))
     play.wait(6)
     return play

@@ -2,8 +2,7 @@
 
 import pytest
 
-from levelwind.assignors.protocol import partition_ranges as ranges
-from levelwind_testing.control.play import TIMERS, Play
+from levelwind_testing.control.play import TIMERS, begun
 from levelwind_testing.records import member, topic
 
 STEP = 0.05
@@ -14,14 +13,8 @@ RESTART_SECONDS = 0.5
 BOUND_SECONDS = TIMERS.dead_after + TIMERS.grant + 5
 
 
-def owned_partitions(play):
-    return sorted(p for record in play.members.values() for p in ranges.pairs(record.owned))
-
-
 def led(*names, partitions=4):
-    play = Play()
-    play.start()
-    play.receive("metadata", topic(racks=((),) * partitions))
+    play = begun(topic(racks=((),) * partitions))
     play.join(*(member(name) for name in names))
     play.wait(2)
     return play
@@ -52,7 +45,7 @@ def test_a_consumer_and_the_daemon_restart_at_any_time_of_each_other(departure, 
             if abs(play.now - ends - RESTART_SECONDS) < STEP / 2:
                 play.join(member("m1", incarnation="i2"))
         play.wait(BOUND_SECONDS)
-        if owned_partitions(play) != [("t", number) for number in range(4)]:
+        if play.owned_pairs() != [("t", number) for number in range(4)]:
             lost.append((round(offset * STEP, 2), play.owned()))
     assert not lost
 

@@ -29,15 +29,11 @@ def made_anew(play, partitions=4):
     return after
 
 
-def owned_partitions(play):
-    return sorted(p for record in play.members.values() for p in ranges.pairs(record.owned))
-
-
 def test_everything_is_owned_again_after_the_topics_were_made_anew_under_live_members():
     play = before(member("m0"), member("m1"), member("m2"))
     after = made_anew(play)
     after.wait(BOUND_SECONDS)
-    assert owned_partitions(after) == [("t", number) for number in range(4)]
+    assert after.owned_pairs() == [("t", number) for number in range(4)]
     assert len({p for r in after.members.values() for p in ranges.pairs(r.owned)}) == 4
 
 

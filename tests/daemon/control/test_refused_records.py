@@ -3,7 +3,7 @@
 import pytest
 
 from levelwind.assignors.protocol.records import Tombstone
-from levelwind_testing.control.play import TIMERS, Play
+from levelwind_testing.control.play import TIMERS, begun
 from levelwind_testing.records import member, topic
 
 REFUSED = "group.publish_refused"
@@ -11,10 +11,7 @@ REFUSED = "group.publish_refused"
 
 @pytest.fixture
 def play():
-    play = Play()
-    play.start()
-    play.receive("metadata", topic())
-    return play
+    return begun(topic())
 
 
 def test_refused_records_of_one_group_leave_the_others_to_their_plans(play):

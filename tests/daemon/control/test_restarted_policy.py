@@ -7,7 +7,7 @@ from msgspec import structs
 
 from levelwind.assignors.protocol.records import GroupRecord
 from levelwind.daemon.control.settings import Cause, CooldownSettings
-from levelwind_testing.control.play import SETTINGS, Play
+from levelwind_testing.control.play import SETTINGS, begun
 from levelwind_testing.records import lag, member, skew_trigger, topic
 
 DAY_SECONDS = 86_400
@@ -16,9 +16,7 @@ COOLDOWN = CooldownSettings(duration=60.0, max_duration=240.0)
 
 def started(cooldown=COOLDOWN):
     """A group of two members, planned 200 s ago."""
-    play = Play(now=10.0 * DAY_SECONDS, settings=replace(SETTINGS, cooldown=cooldown))
-    play.start()
-    play.receive("metadata", topic())
+    play = begun(topic(), now=10.0 * DAY_SECONDS, settings=replace(SETTINGS, cooldown=cooldown))
     play.join(member("m0"), member("m1"))
     play.wait(200)
     return play

@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from levelwind.assignors.protocol.records import MemberAssignment
-from levelwind_testing.control.play import TIMERS, Play
+from levelwind_testing.control.play import TIMERS, begun
 from levelwind_testing.records import member, topic
 
 MAX_POLL_SECONDS = 300.0
@@ -12,9 +12,7 @@ PATIENCE_SECONDS = 2 * MAX_POLL_SECONDS + TIMERS.commit
 
 
 def led(*members, **options):
-    play = Play(**options)
-    play.start()
-    play.receive("metadata", topic())
+    play = begun(topic(), **options)
     play.join(*members)
     play.wait(5)
     return play
@@ -46,9 +44,7 @@ def test_a_member_that_died_in_an_outage_is_evicted_soon_after_it():
 
 @pytest.mark.parametrize("factor", [0.15, 0.1])
 def test_heartbeats_below_half_a_second_evict_as_well(factor):
-    play = Play(timers=TIMERS.scaled(factor))
-    play.start()
-    play.receive("metadata", topic())
+    play = begun(topic(), timers=TIMERS.scaled(factor))
     play.join(member("m0"), member("m1"), member("m2"))
     for _ in range(60):
         for key in list(play.members):

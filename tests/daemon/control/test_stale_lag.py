@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from levelwind.daemon.control.settings import CooldownSettings
-from levelwind_testing.control.play import SETTINGS, Play
+from levelwind_testing.control.play import SETTINGS, begun
 from levelwind_testing.records import lag, member, request, skew_trigger, topic
 
 DAY_SECONDS = 86_400
@@ -15,9 +15,7 @@ def at(play, *, seconds_ago=0):
 
 
 def started(now=10.0 * DAY_SECONDS, settings=SETTINGS):
-    play = Play(now=now, settings=settings)
-    play.start()
-    play.receive("metadata", topic())
+    play = begun(topic(), now=now, settings=settings)
     play.receive("metadata", topic("u"))
     return play
 

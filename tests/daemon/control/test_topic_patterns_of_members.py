@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from levelwind.assignors.protocol import partition_ranges as ranges
 from levelwind.assignors.protocol.records import GroupRecord, MemberAssignment, Tombstone
 from levelwind.daemon.control.membership.subscribed_patterns import SubscribedPatterns
-from levelwind_testing.control.play import Play
+from levelwind_testing.control.play import Play, begun
 from levelwind_testing.records import member, topic
 
 PATTERN = r"^orders\."
@@ -27,9 +27,7 @@ def shares(play):
 @pytest.fixture
 def play():
     """A group of two members that read `orders.*`, of which one topic exists."""
-    play = Play()
-    play.start()
-    play.receive("metadata", topic("orders.placed", TWO))
+    play = begun(topic("orders.placed", TWO))
     play.receive("metadata", topic("payments", TWO))
     play.join(reader("m0"), reader("m1"))
     play.wait(3)

@@ -4,15 +4,13 @@ from levelwind.assignors.protocol.records import Tombstone
 from levelwind.daemon.control.context import Clock
 from levelwind.daemon.control.state.control_facts import facts_about
 from levelwind.daemon.control.state.plan_backlog import need_of
-from levelwind_testing.control.play import Play
+from levelwind_testing.control.play import Play, begun
 from levelwind_testing.records import lag, member, request, topic, unread
 
 
 def planned():
     """A settled group with a sample that its next look at the demand awaits."""
-    play = Play()
-    play.start()
-    play.receive("metadata", topic())
+    play = begun(topic())
     play.join(member("m0"), member("m1"))
     play.wait(6)
     play.receive("lag", lag(1, 2, 3, 4, at=round(play.now * 1000)))

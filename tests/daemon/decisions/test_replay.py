@@ -17,7 +17,7 @@ from levelwind.daemon.decisions import encoding
 from levelwind.daemon.decisions.encoding import assemble, parts
 from levelwind.daemon.decisions.replay import replay
 from levelwind.daemon.errors import NotFoundError
-from levelwind_testing.control.play import Play
+from levelwind_testing.control.play import begun
 from levelwind_testing.records import lag, member, racks_trigger, request, skew_trigger, topic
 
 
@@ -25,11 +25,10 @@ def drafts_of(strategy="optimal", *, options=None, sizes=None, partitions=40, me
     """Decisions of a group with lag, racks and speeds."""
     random = Random(seed)
     racks = [[random.choice("abc")] for _ in range(partitions)]
-    play = Play(
-        planning=PlanSettings(strategy=strategy, options=options or {}, record_bytes=sizes or {})
+    play = begun(
+        topic(racks=racks),
+        planning=PlanSettings(strategy=strategy, options=options or {}, record_bytes=sizes or {}),
     )
-    play.start()
-    play.receive("metadata", topic(racks=racks))
     behind = [random.randrange(50_000) for _ in range(partitions)]
     rates = tuple(random.random() * 1000 for _ in range(partitions))
     play.receive("lag", structs.replace(lag(*behind, at=play.now * 1000), rate=rates))
@@ -162,9 +161,7 @@ def test_a_large_decision_is_cut_and_assembled_and_one_that_lacks_a_part_is_left
 
 
 def test_a_refusal_is_recorded_once_for_each_cause_and_reason():
-    play = Play(planning=PlanSettings(strategy="optimal"))
-    play.start()
-    play.receive("metadata", topic(racks=(("a",),) * 4))
+    play = begun(topic(racks=(("a",),) * 4), planning=PlanSettings(strategy="optimal"))
     play.join(member("m0", rack="a"), member("m1", rack="a"))
     play.wait(3)
     play.receive("lag", lag(5, 5, 5, 5, at=play.now * 1000))

@@ -11,7 +11,7 @@ from levelwind.assignors.protocol.topics import partition_for
 from levelwind.daemon.cli.main import main
 from levelwind.daemon.decisions.encoding import parts
 from levelwind.daemon.kafka.topic_reader import read_to_end
-from levelwind_testing.control.play import Play
+from levelwind_testing.control.play import begun
 from levelwind_testing.records import assignment, lag, member, topic
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
@@ -98,9 +98,7 @@ def test_a_saved_plan_is_applied_and_a_recorded_one_gone_back_to(
     assert order.action == "apply"
     assert sum(len(own.get("t", ())) for own in order.target.values()) == 4
 
-    play = Play()
-    play.start()
-    play.receive("metadata", topic())
+    play = begun(topic())
     play.join(member("m0"), member("m1"))
     play.wait(3)
     (draft,) = play.drafts

@@ -7,7 +7,7 @@ import pytest
 from levelwind.assignors.protocol import partition_ranges as ranges
 from levelwind.daemon.control.freeze.freeze_reason import FreezeReason
 from levelwind.daemon.control.settings import PlanSettings
-from levelwind_testing.control.play import SETTINGS, Play
+from levelwind_testing.control.play import SETTINGS, begun
 from levelwind_testing.records import lever, member, racks_trigger, request, skew_trigger, topic
 
 MEMBERS = ("m0", "m1", "m2", "m3")
@@ -38,9 +38,7 @@ SOON_SECONDS = SETTINGS.settle_max + 5.0
 
 
 def frozen_group(reason):
-    play = Play(planning=PlanSettings(strategy="optimal"))
-    play.start()
-    play.receive("metadata", topic())
+    play = begun(topic(), planning=PlanSettings(strategy="optimal"))
     play.join(*(member(name) for name in MEMBERS))
     play.wait(6)
     play.frozen = {reason: "because"}

@@ -7,7 +7,7 @@ from levelwind.daemon.control.freeze.freeze_reason import FreezeReason
 from levelwind.daemon.control.settings import PlanSettings
 from levelwind.daemon.control.state.control_facts import facts_about
 from levelwind.daemon.control.state.group_freeze import group_reasons
-from levelwind_testing.control.play import SETTINGS, TIMERS, Play
+from levelwind_testing.control.play import SETTINGS, TIMERS, begun
 from levelwind_testing.records import lag, member, request, skew_trigger, topic
 
 FROZEN = {FreezeReason.METADATA: "no layout of the cluster for more than 30 s"}
@@ -15,9 +15,7 @@ FROZEN = {FreezeReason.METADATA: "no layout of the cluster for more than 30 s"}
 
 def settled(*instances, **options):
     """A group with four partitions whose plan is in force."""
-    play = Play(planning=PlanSettings(strategy="uniform"), **options)
-    play.start()
-    play.receive("metadata", topic())
+    play = begun(topic(), planning=PlanSettings(strategy="uniform"), **options)
     play.join(*(member(instance) for instance in instances))
     play.wait(6)
     assert sorted(len(text.split(",")) for text in play.owned().values())
@@ -103,9 +101,7 @@ def test_partitions_that_a_topic_has_no_longer_are_given_up_once():
 
 
 def test_a_new_group_is_planned_although_planning_is_frozen():
-    play = Play()
-    play.start()
-    play.receive("metadata", topic())
+    play = begun(topic())
     play.frozen = dict(FROZEN)
     play.wait(1)
     play.join(member("m0"), member("m1"))
@@ -167,9 +163,7 @@ def test_old_lag_alone_does_not_hold_back_an_operator():
 
 def test_a_topic_with_old_lag_freezes_its_group_alone():
     """Before, the group was planned as without lag: a join moved what the lag had placed."""
-    play = Play(strategy="lag", now=864_000.0)
-    play.start()
-    play.receive("metadata", topic())
+    play = begun(topic(), strategy="lag", now=864_000.0)
     play.receive("lag", lag(900, 0, 0, 900, at=round(play.now * 1000)))
     play.join(member("m0"), member("m1"))
     play.wait(6)

@@ -10,7 +10,7 @@ from levelwind.assignors.protocol import partition_ranges as ranges
 from levelwind.assignors.protocol.records import MemberSpeed, SpeedRecord
 from levelwind.daemon.control.gain.demand import group_demand, learned_speeds, surely_moderate
 from levelwind.daemon.control.gain.overload import DemandWatch
-from levelwind_testing.control.play import Play
+from levelwind_testing.control.play import begun
 from levelwind_testing.records import lag, member, skew_trigger, topic
 
 TWO = {"a": 1.0, "b": 1.0}
@@ -95,9 +95,7 @@ def test_a_demand_is_looked_at_when_a_sample_is_newer_and_some_seconds_have_pass
 
 def overloaded():
     """Two members of 300 and 100 records a second, and 500 that arrive."""
-    play = Play(strategy="optimal")
-    play.start()
-    play.receive("metadata", topic())
+    play = begun(topic(), strategy="optimal")
     play.join(member("a"), member("b"))
     play.wait(3)
     play.receive("lag", speeds(a=(300.0, 0.9), b=(100.0, 0.9)))
@@ -122,9 +120,7 @@ def test_learned_speeds_are_planned_by_also_after_a_restart():
 
 
 def test_members_that_keep_pace_beside_slow_ones_get_more_and_the_group_is_not_overloaded():
-    play = Play(strategy="optimal")
-    play.start()
-    play.receive("metadata", topic(racks=((),) * 12))
+    play = begun(topic(racks=((),) * 12), strategy="optimal")
     play.join(*(member(name) for name in "abc"))
     play.wait(3)
     play.receive("lag", speeds(a=(100.0, 0.9)))

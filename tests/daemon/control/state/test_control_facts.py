@@ -7,15 +7,13 @@ from msgspec.structs import replace
 from levelwind.assignors.protocol.records import LagRecord, Tombstone
 from levelwind.daemon.control.controller import PlanBudget
 from levelwind.daemon.control.state.control_facts import facts_about
-from levelwind_testing.control.play import Play
+from levelwind_testing.control.play import begun
 from levelwind_testing.records import lag, member, skew_trigger, topic, unread
 
 
 def settled(*groups):
     """Groups of two members, each with a plan that was judged and with a sample of lag."""
-    play = Play()
-    play.start()
-    play.receive("metadata", topic())
+    play = begun(topic())
     play.join(*(member(f"{group}-m{n}", group=group) for group in groups for n in range(2)))
     play.wait(6)
     for _ in range(2):

@@ -17,7 +17,7 @@ from levelwind.daemon.control.schedule import ticking
 from levelwind.daemon.control.state.deadlines import Deadlines
 from levelwind.daemon.control.state.group_table import GroupTable
 from levelwind_testing.control.deadline_story import Story
-from levelwind_testing.control.play import Play
+from levelwind_testing.control.play import begun
 from levelwind_testing.examples import examples
 from levelwind_testing.records import member, topic
 
@@ -55,9 +55,7 @@ def test_a_look_between_deadlines_would_change_nothing(seed):
 
 @pytest.mark.parametrize("groups", [5, 20])
 def test_a_tick_looks_at_no_group_without_a_deadline(groups, monkeypatch):
-    play = Play(strategy="sticky")
-    play.start()
-    play.receive("metadata", topic())
+    play = begun(topic(), strategy="sticky")
     play.join(*(member("m0", group=f"g{number:02}") for number in range(groups)))
     play.wait(6)
     play.now += 1

@@ -21,7 +21,7 @@ from levelwind.daemon.control.settings import CooldownSettings
 from levelwind.daemon.control.state import deadlines
 from levelwind.daemon.control.state.deadlines import AT_ONCE, NEVER
 from levelwind_testing.control.deadline_story import Story
-from levelwind_testing.control.play import SETTINGS, Play
+from levelwind_testing.control.play import SETTINGS, begun
 from levelwind_testing.records import lag, member, skew_trigger, topic
 
 decided_at, deadlines_of = deadlines._decided_at, deadlines.deadlines_of
@@ -90,9 +90,7 @@ def test_without_a_deadline_a_story_goes_another_way(missing):
 
 def test_a_plan_is_evaluated_when_its_cooldown_ends_though_nothing_else_is_due():
     cooldown = CooldownSettings(duration=60.0, max_duration=240.0)
-    play = Play(settings=replace(SETTINGS, cooldown=cooldown))
-    play.start()
-    play.receive("metadata", topic())
+    play = begun(topic(), settings=replace(SETTINGS, cooldown=cooldown))
     play.join(member("m0"), member("m1"))
     play.wait(200)
     held = play.members["m0", "i1"].owned["t"]

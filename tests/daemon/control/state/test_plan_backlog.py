@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from levelwind.daemon.control.controller import PlanBudget
-from levelwind_testing.control.play import TIMERS, Play
+from levelwind_testing.control.play import TIMERS, begun
 from levelwind_testing.records import lag, member, racks_trigger, request, topic
 
 TWO = PlanBudget(plans=2, every=0.5)
@@ -12,9 +12,7 @@ TWO = PlanBudget(plans=2, every=0.5)
 
 def settled(groups, budget=None, **more):
     """As many groups of one member, each of which owns its partitions."""
-    play = Play(**more)
-    play.start()
-    play.receive("metadata", topic(racks=(("a",), ("b",))))
+    play = begun(topic(racks=(("a",), ("b",))), **more)
     play.join(*(member(f"m{n:02}", group=f"g{n:02}", rack="a") for n in range(groups)))
     play.wait(6)
     assert len(play.plans) == groups

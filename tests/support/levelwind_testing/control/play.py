@@ -266,9 +266,21 @@ class Play:
             for (instance, _), record in sorted(self.members.items())
         }
 
+    def owned_pairs(self):
+        """Topic and partition of all that members own, as often as it is owned."""
+        return sorted(p for record in self.members.values() for p in ranges.pairs(record.owned))
+
     def logged(self, event):
         return [entry.fields for entry in self.events if entry.event == event]
 
     @property
     def plans(self):
         return self.logged("plan.published")
+
+
+def begun(layout, **options):
+    """A transcript whose daemon leads, and has read the layout of a topic."""
+    play = Play(**options)
+    play.start()
+    play.receive("metadata", layout)
+    return play

@@ -19,7 +19,7 @@ from levelwind.daemon.levers.orders import Operator, OperatorOrder
 from levelwind.daemon.shown_groups.group_view import GroupViews
 from levelwind.daemon.shown_groups.offset_rows import offset_rows
 from levelwind.daemon.shown_groups.shown_group import ShownGroup
-from levelwind_testing.control.play import Play
+from levelwind_testing.control.play import begun
 from levelwind_testing.page.scripted_groups import small_installation
 from levelwind_testing.records import assignment, lag, member, skew_trigger, topic
 
@@ -117,9 +117,7 @@ def _of_plans() -> Iterator[Printed]:
 
 def _planned() -> list[Any]:
     """Decisions of a group with lag, racks and a trigger."""
-    play = Play()
-    play.start()
-    play.receive("metadata", topic(racks=[["a"], ["b"], ["c"], ["a"]]))
+    play = begun(topic(racks=[["a"], ["b"], ["c"], ["a"]]))
     measured = lag(300, 200, 100, 1, at=play.now * 1000)
     play.receive("lag", replace(measured, rate=(1.0, 2.0, 3.0, 4.0)))
     play.join(*(member(f"m{number}", rack="ab"[number]) for number in range(2)))
