@@ -21,6 +21,7 @@ from levelwind_testing.kafka.classic_members import (
     again_where_a_member_stalled,
 )
 from levelwind_testing.kafka.each_broker import await_topic
+from levelwind_testing.kafka.kafka_oracle import CLIENT_SIDE
 from levelwind_testing.waiting import wait_until
 
 pytest.importorskip("kafka", reason="an extra that is not installed")
@@ -30,13 +31,6 @@ pytestmark = [pytest.mark.integration, pytest.mark.filterwarnings("ignore::Depre
 kafka_python = import_module("levelwind.clients.kafka_python")
 aiokafka = import_module("levelwind.clients.aiokafka")
 
-JAVA = "org.apache.kafka.clients.consumer"
-CLASSES = {
-    "range": "RangeAssignor",
-    "roundrobin": "RoundRobinAssignor",
-    "sticky": "StickyAssignor",
-    "cooperative-sticky": "CooperativeStickyAssignor",
-}
 RACK_OF = {1: "a", 2: "b", 3: "c"}
 
 
@@ -63,7 +57,7 @@ def start(cluster, request):
         def begin(client, group, topics, strategy, rack=None, **kwargs):
             common = {} if rack is None else {"client_rack": rack}
             if client == "java":
-                config = {"partition.assignment.strategy": f"{JAVA}.{CLASSES[strategy]}"}
+                config = {"partition.assignment.strategy": CLIENT_SIDE[strategy]}
                 if rack is not None:
                     config["client.rack"] = rack
                 kafka = request.getfixturevalue("kafka")

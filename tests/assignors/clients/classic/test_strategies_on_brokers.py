@@ -17,6 +17,7 @@ from levelwind_testing.kafka.classic_members import (
 )
 from levelwind_testing.kafka.console_consumer import CLIENT_ID, ConsoleConsumer
 from levelwind_testing.kafka.described_group import described_group
+from levelwind_testing.kafka.kafka_oracle import CLIENT_SIDE
 from levelwind_testing.waiting import wait_until
 
 pytest.importorskip("kafka", reason="an extra that is not installed")
@@ -27,14 +28,7 @@ MODULES = {
     "kafka-python": (import_module("levelwind.clients.kafka_python"), KafkaPythonMember),
     "aiokafka": (import_module("levelwind.clients.aiokafka"), AiokafkaMember),
 }
-JAVA = "org.apache.kafka.clients.consumer"
-KAFKAS = {
-    "range": "RangeAssignor",
-    "roundrobin": "RoundRobinAssignor",
-    "sticky": "StickyAssignor",
-    "cooperative-sticky": "CooperativeStickyAssignor",
-}
-LEVELWINDS = sorted(STRATEGIES.keys() - KAFKAS.keys())
+LEVELWINDS = sorted(STRATEGIES.keys() - CLIENT_SIDE.keys())
 REPLICAS = [[1], [1], [2], [2], [3], [3]]
 RACK_OF = {1: "a", 2: "b", 3: "c"}
 RACKS = {"kafka-python": "c", "aiokafka": "a", "console": "b"}
@@ -83,7 +77,7 @@ class GroupOnBrokers:
             self.group,
             self.topic,
             {
-                "partition.assignment.strategy": f"{JAVA}.{KAFKAS[strategy]}",
+                "partition.assignment.strategy": CLIENT_SIDE[strategy],
                 "client.rack": RACKS["console"],
                 "group.protocol": "classic",
             },
