@@ -11,13 +11,14 @@ from levelwind.assignors.boot_clock import boot_seconds
 from levelwind.assignors.protocol.records import CanaryRecord
 from levelwind.assignors.protocol.topics import Topics
 from levelwind.daemon.config.settings import load
-from levelwind.daemon.control.controller import ControlState, MembersRead, Recovered, Ticked
+from levelwind.daemon.control.controller import MembersRead, Recovered, Ticked
 from levelwind.daemon.errors import ClusterUnavailableError, FencedError
 from levelwind.daemon.service import daemon as service
 from levelwind.daemon.service.daemon import Daemon
 from levelwind.daemon.service.leadership import LeadChanged, LeaderSighted, ReadUntil, TopicsRead
 from levelwind.daemon.service.mailbox import Mailbox
 from levelwind.daemon.shutdown import AnyEvent
+from levelwind_testing.control.play import control_state
 
 TOPICS = Topics()
 MARK = MembersRead(partition=0, asked_at=1.0)
@@ -124,13 +125,7 @@ class Parts:
         monkeypatch.setattr(service, "log", self)
         monkeypatch.setattr(service, "TICK_SECONDS", 0.01)
         settings = load(overrides={"bootstrap": "nowhere:1"})
-        state = ControlState(
-            instance="me",
-            settings=settings.control,
-            timers=settings.timers,
-            planning_of=settings.planning_of,
-            members_partitions=4,
-        )
+        state = control_state(settings)
         over = AnyEvent(self.stop)
         self.lead = ScriptedLead(self.done)
         self.host = ScriptedHost(self.done)

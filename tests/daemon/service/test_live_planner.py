@@ -12,7 +12,6 @@ from levelwind.daemon.control.audit.decision_draft import DecisionDraft
 from levelwind.daemon.control.context import LogEvent
 from levelwind.daemon.control.controller import (
     Audit,
-    ControlState,
     FenceCommits,
     Fenced,
     Publish,
@@ -24,6 +23,7 @@ from levelwind.daemon.kafka.publisher import UnpublishableError
 from levelwind.daemon.service import live_planner as service
 from levelwind.daemon.service.live_planner import Planner
 from levelwind.daemon.shutdown import AnyEvent
+from levelwind_testing.control.play import control_state
 
 TOPICS = Topics()
 PLANNER = PlannerRecord(planner_epoch=7, instance="another", started_at=1)
@@ -41,13 +41,7 @@ class Parts:
         monkeypatch.setattr(service, "step", self._step)
         monkeypatch.setattr(service, "log", self)
         settings = load(overrides={"bootstrap": "nowhere:1"})
-        state = ControlState(
-            instance="me",
-            settings=settings.control,
-            timers=settings.timers,
-            planning_of=settings.planning_of,
-            members_partitions=4,
-        )
+        state = control_state(settings)
         self.partitions = {TOPICS.assignments: 3, TOPICS.control: 1}
         over = AnyEvent(self.stop)
         fence = self.fence_commits

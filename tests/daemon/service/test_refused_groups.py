@@ -5,11 +5,12 @@ import threading
 import pytest
 
 from levelwind.daemon.config.settings import load
-from levelwind.daemon.control.controller import ControlState, RecordReceived, Recovered, Ticked
+from levelwind.daemon.control.controller import RecordReceived, Recovered, Ticked
 from levelwind.daemon.kafka.publisher import UnpublishableError
 from levelwind.daemon.service import live_planner as service
 from levelwind.daemon.service.live_planner import Planner
 from levelwind.daemon.shutdown import AnyEvent
+from levelwind_testing.control.play import control_state
 from levelwind_testing.records import member, topic
 
 LONE_SURROGATE = "\ud800"
@@ -23,13 +24,7 @@ class Parts:
         monkeypatch.setattr(service, "log", self)
         settings = load(overrides={"bootstrap": "nowhere:1"})
         partitions = {settings.topics.name(k): 4 for k in ("assignments", "members")}
-        state = ControlState(
-            instance="me",
-            settings=settings.control,
-            timers=settings.timers,
-            planning_of=settings.planning_of,
-            members_partitions=4,
-        )
+        state = control_state(settings)
         topics, over = settings.topics, AnyEvent(threading.Event())
         self.planner = Planner(state, topics, partitions, self, self, self, over)
         self.planner.handle(Recovered(records=(("metadata", topic()),)))

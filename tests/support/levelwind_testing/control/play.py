@@ -278,6 +278,17 @@ class Play:
         return self.logged("plan.published")
 
 
+def control_state(settings):
+    """The state of a control that has read nothing, with the settings of a file."""
+    return ControlState(
+        instance="me",
+        settings=settings.control,
+        timers=settings.timers,
+        planning_of=settings.planning_of,
+        members_partitions=4,
+    )
+
+
 def begun(layout, **options):
     """A transcript whose daemon leads, and has read the layout of a topic."""
     play = Play(**options)
