@@ -160,23 +160,6 @@ class OptimalAssignor(LagGlobalAssignor):
     needs_solver: ClassVar[bool] = True
 
 
-ASSIGNORS: tuple[type[ClassicAssignor], ...] = (
-    CooperativeStickyAssignor,
-    FailoverAssignor,
-    FairAssignor,
-    LagAssignor,
-    LagGlobalAssignor,
-    OptimalAssignor,
-    RangeAssignor,
-    RoundRobinAssignor,
-    ServerRangeAssignor,
-    StickyAssignor,
-    TopicRoundRobinAssignor,
-    UniformAssignor,
-)
-"""The assignor of each strategy of the registry, by class name."""
-
-
 def _checked(strategy: str, options: Mapping[str, Any]) -> Mapping[str, Any]:
     """The options of a strategy, after their check at the start rather than at the first plan."""
     unknown = sorted(options.keys() - OPTIONS[strategy].keys())
