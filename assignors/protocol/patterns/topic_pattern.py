@@ -30,7 +30,7 @@ INTERNAL_PREFIX = "__"
 
 
 class TopicPattern:
-    """A pattern that is ready to match; `topic_pattern` makes it."""
+    """A pattern that is ready to match."""
 
     def __init__(self, text: str) -> None:
         """Compile a pattern.
@@ -60,18 +60,6 @@ def compiled(text: str) -> TopicPattern | PatternError:
         return TopicPattern(text)
     except PatternError as error:
         return error
-
-
-def topic_pattern(text: str) -> TopicPattern:
-    """Compile a pattern.
-
-    Raises:
-        PatternError: It cannot be used.
-    """
-    pattern = compiled(text)
-    if isinstance(pattern, PatternError):
-        raise pattern
-    return pattern
 
 
 def pattern_refusal(text: str | None) -> str:
