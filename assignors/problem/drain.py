@@ -376,7 +376,6 @@ def drain_figures(
     *,
     assumed: bool = False,
     counted: Bools | None = None,
-    horizon: float | None = None,
 ) -> DrainFigures:
     """Compute the load of a group under an assignment.
 
@@ -388,15 +387,13 @@ def drain_figures(
         capacity: records per second of each member.
         assumed: whether the capacities are assumed.
         counted: the members to count; None for all. The others own nothing.
-        horizon: seconds of arrivals that count; None for the group's own time to drain.
     """
     counted = np.ones(len(capacity), np.bool_) if counted is None else counted
     member_lag = sum_by_member(lag, owner, len(capacity))[counted]
     member_rate = sum_by_member(rate, owner, len(capacity))[counted]
     capacity = capacity[counted]
     backlog, arrivals, total = float(lag.sum()), float(rate.sum()), float(capacity.sum())
-    if horizon is None:
-        horizon = horizon_seconds(backlog, arrivals, total)
+    horizon = horizon_seconds(backlog, arrivals, total)
     load = load_seconds(member_lag, member_rate, capacity, horizon)
     return DrainFigures(
         backlog=backlog,

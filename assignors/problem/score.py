@@ -61,13 +61,12 @@ def score(group: Group, assignment: Assignment) -> Score:
     )
 
 
-def load_figures(group: Group, owner: Ints, horizon: float | None = None) -> DrainFigures:
+def load_figures(group: Group, owner: Ints) -> DrainFigures:
     """Load of the members that read some topic, with what nobody owns yet in the group's part.
 
     Args:
         group: the group.
         owner: owner of each partition.
-        horizon: seconds of arrivals that count; None for the group's own time to drain.
     """
     read = group.has_reader()
     return drain_figures(
@@ -77,7 +76,6 @@ def load_figures(group: Group, owner: Ints, horizon: float | None = None) -> Dra
         group.capacity,
         assumed=group.assumed,
         counted=np.diff(group.subscribed_start)[group.subscription] > 0,
-        horizon=horizon,
     )
 
 
