@@ -42,8 +42,6 @@ class Guarded:
 
     process: subprocess.Popen[bytes]
     """The guard; its exit code is the child's."""
-    grace: float
-    """Seconds from SIGTERM to SIGKILL."""
 
     def poll(self) -> int | None:
         """Exit code of the child; None while it runs."""
@@ -100,7 +98,7 @@ def start(
         pass_fds=keep_open,
         start_new_session=True,
     )
-    return Guarded(process=process, grace=grace)
+    return Guarded(process=process)
 
 
 # The guard's side.
