@@ -46,9 +46,9 @@ def java(progress: Callable[[str], None] = lambda _: None) -> Path:
     )
 
 
-def home(progress: Callable[[str], None] = lambda _: None) -> Path:
+def home() -> Path:
     """`JAVA_HOME` of the same runtime, for Spark."""
-    return java(progress).resolve().parent.parent
+    return java().resolve().parent.parent
 
 
 def version(java: Path) -> int | None:
