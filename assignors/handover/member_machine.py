@@ -153,14 +153,7 @@ def _receive(
     epochs = (record.planner_epoch, record.member_epoch)
     if epochs <= member.newest_epochs:
         return member, ()
-    received = replace(
-        member,
-        newest_epochs=epochs,
-        waiting=record,
-        nack=None,
-        unreadable=False,
-        refusal=record.reason if record.state == "refused" else None,
-    )
+    received = replace(member, newest_epochs=epochs, waiting=record, nack=None, unreadable=False)
     return _take_up_next(received, now)
 
 

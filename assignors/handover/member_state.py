@@ -111,8 +111,6 @@ class MemberMachine(Struct, frozen=True, kw_only=True):
     have been an eviction, so that no read renews the lease."""
     unreadable_since: float = 0.0
     """Time at which the first of them was rejected; means nothing without `unreadable`."""
-    refusal: str | None = None
-    """Why the planner does not serve this member; None while it does."""
     lease: Lease
     """How long the member may use its partitions."""
     heartbeat: int = 0

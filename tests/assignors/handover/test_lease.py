@@ -83,7 +83,7 @@ class Owner:
         self(ev.AnnouncementAcked(self.now + after), after=after)
         return self(ev.ReadConfirmed(self.now))
 
-    def assign(self, epoch, *numbers, state="active", reason=""):
+    def assign(self, epoch, *numbers, state="active"):
         return self(
             ev.AssignmentReceived(
                 MemberAssignment(
@@ -99,7 +99,7 @@ class Owner:
                     revoking={},
                     rack=None,
                     capacity=1.0,
-                    reason=reason,
+                    reason="",
                 )
             )
         )
@@ -241,10 +241,8 @@ def test_a_member_that_leaves_starts_nothing_more():
     assert revoke == ev.Revoke(frozenset({P0}))
 
 
-def test_a_refused_member_keeps_the_reason_until_the_planner_serves_it():
+def test_a_refused_member_is_granted_partitions_once_the_planner_serves_it():
     owner = Owner()
     owner.renew()
-    owner.assign(5, state="refused", reason="its lease is too long")
-    assert owner.member.refusal == "its lease is too long"
-    owner.assign(6, 0)
-    assert owner.member.refusal is None
+    assert not any(isinstance(effect, ev.Grant) for effect in owner.assign(5, state="refused"))
+    assert ev.Grant(frozenset({P0})) in owner.assign(6, 0)
