@@ -33,7 +33,6 @@ from levelwind.assignors.protocol.records.metadata import (
 from levelwind.assignors.protocol.records.operators.decision_part import DecisionPart, Outcome
 from levelwind.assignors.protocol.records.operators.lever import (
     ALL_GROUPS,
-    LEVER_KINDS,
     NO_SUBJECT,
     LeverKind,
     LeverRecord,
@@ -88,7 +87,6 @@ __all__ = [
     "ALL_GROUPS",
     "CUT_AS_TEXT",
     "KINDS",
-    "LEVER_KINDS",
     "NO_SUBJECT",
     "Action",
     "AssignmentState",

@@ -3,18 +3,18 @@
 import json
 from collections.abc import Iterator, Sequence
 from random import Random
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 from unittest.mock import patch
 
 from msgspec.structs import replace
 
 from levelwind.assignors.protocol.records import (
-    LEVER_KINDS,
     NO_SUBJECT,
     BrokerRecord,
     CutRecord,
     GroupRecord,
     LagRecord,
+    LeverKind,
     MemberSpeed,
     PlannerRecord,
     ProxyRecord,
@@ -158,7 +158,7 @@ def _further() -> Iterator[tuple[TopicKind, Record]]:
     yield "metadata", BrokerRecord(broker=1, at=100_000, rack="a", online=True)
     yield "metadata", offsets("t", (9, 9, 9, 9), at=100_000)
     yield "control", request(at=100_000)
-    for kind in LEVER_KINDS:
+    for kind in get_args(LeverKind):
         subject = SUBJECTS.get(kind, NO_SUBJECT)
         yield "control", lever(kind, subject, SETTINGS.get(kind), at=100_000)
     target = {"m0": {"t": (0, 1)}, "m1": {"t": (2, 3), "u": (0, 1)}}

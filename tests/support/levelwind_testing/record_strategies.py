@@ -131,7 +131,7 @@ def _levers() -> "st.SearchStrategy[LeverRecord]":
                 subject=partition if kind == "pin" else name,
                 setting=name if kind in {"pin", "strategy"} else st.none() | name,
             )
-            for kind in r.LEVER_KINDS
+            for kind in get_args(r.LeverKind)
         )
     )
 

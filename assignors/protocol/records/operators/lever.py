@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal, TypeAlias, get_args
+from typing import ClassVar, Literal, TypeAlias
 
 from levelwind.assignors.protocol.declared.declaration import Declared
 from levelwind.assignors.protocol.declared.fields import Name, Time
 from levelwind.assignors.protocol.partition_ranges import WireError, parse_partition
 
 LeverKind: TypeAlias = Literal["pause", "pin", "drain", "evacuate", "strategy"]
-LEVER_KINDS: tuple[LeverKind, ...] = get_args(LeverKind)
 
 ALL_GROUPS = "*"
 """The group of a lever that holds for every group."""
