@@ -20,13 +20,12 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from types import MethodType, new_class
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, ParamSpec, TypeVar
 from weakref import WeakKeyDictionary
 
 from aiokafka.coordinator.protocol import ConsumerProtocol
 
 from levelwind.assignors.clients.classic.client_shell import Assignor, ClientShell, shell_class
-from levelwind.assignors.clients.classic.cluster_view import ClusterView
 from levelwind.assignors.clients.group_join import Joiner
 from levelwind.assignors.protocol import partition_ranges as ranges
 from levelwind.assignors.protocol.kafka.consumer_protocol import UNKNOWN_GENERATION
@@ -85,22 +84,11 @@ def _of_task(owner: type) -> Any:
     return made[owner]
 
 
-def view_of(cluster: Any) -> ClusterView:
-    """Partitions and racks in aiokafka's metadata."""
-    partitions = cluster._partitions  # noqa: SLF001 - no public method has replicas
-    return ClusterView.of_replicas(
-        {
-            topic: {number: partition.replicas for number, partition in by_number.items()}
-            for topic, by_number in partitions.items()
-        },
-        {broker.nodeId: broker.rack for broker in cluster.brokers()},
-    )
-
-
 class AiokafkaAdapter(ClientShell):
     """The part of an assignor that aiokafka's coordinator asks for."""
 
-    view_of = staticmethod(view_of)
+    replicas_name: ClassVar[str] = "replicas"
+    broker_id_name: ClassVar[str] = "nodeId"
     _loop: asyncio.AbstractEventLoop | None = None
     """Event loop of the consumer; None before it has joined."""
 

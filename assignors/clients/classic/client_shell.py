@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from types import new_class
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, ClassVar, TypeVar, cast
 
 from levelwind.assignors.clients.classic.classic_assignor import ClassicAssignor
-
-if TYPE_CHECKING:
-    from levelwind.assignors.clients.classic.cluster_view import ClusterView
+from levelwind.assignors.clients.classic.cluster_view import ClusterView
 
 Assignor = TypeVar("Assignor", bound=ClassicAssignor)
 
@@ -16,23 +14,34 @@ Assignor = TypeVar("Assignor", bound=ClassicAssignor)
 class ClientShell(ClassicAssignor):
     """An assignor that is told of changes of its client's metadata."""
 
+    replicas_name: ClassVar[str]
+    """Attribute of the client's partitions that has the brokers of all replicas."""
+    broker_id_name: ClassVar[str]
+    """Attribute of the client's brokers that has their id."""
     _watched: Any = None
     """Metadata whose changes the assignor is told of."""
-
-    @staticmethod
-    def view_of(cluster: Any) -> ClusterView:
-        """Return the partitions and racks in the client's metadata."""
-        raise NotImplementedError
 
     def _watch(self, cluster: Any) -> ClusterView:
         """Return the view of the client's metadata, and be told when it changes."""
         if cluster is not self._watched:
             cluster.add_listener(self._on_metadata)
             self._watched = cluster
-        return self.view_of(cluster)
+        return self._view_of(cluster)
 
     def _on_metadata(self, cluster: Any) -> None:
-        self.metadata_changed(self.view_of(cluster))
+        self.metadata_changed(self._view_of(cluster))
+
+    def _view_of(self, cluster: Any) -> ClusterView:
+        """Partitions and racks in the client's metadata."""
+        return ClusterView.of_replicas(
+            {
+                topic: {
+                    number: getattr(one, self.replicas_name) for number, one in by_number.items()
+                }
+                for topic, by_number in cluster._partitions.items()  # noqa: SLF001 - no public method has all replicas
+            },
+            {getattr(broker, self.broker_id_name): broker.rack for broker in cluster.brokers()},
+        )
 
 
 def shell_class(assignor: type[Assignor], bases: tuple[type, ...], module: str) -> type[Assignor]:

@@ -7,12 +7,11 @@ encode a structure.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from kafka.coordinator.assignors.abstract import AbstractPartitionAssignor, RebalanceProtocol
 
 from levelwind.assignors.clients.classic.client_shell import Assignor, ClientShell, shell_class
-from levelwind.assignors.clients.classic.cluster_view import ClusterView
 from levelwind.assignors.clients.group_join import Joiner
 from levelwind.assignors.protocol import partition_ranges as ranges
 
@@ -20,22 +19,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
-def view_of(cluster: Any) -> ClusterView:
-    """Partitions and racks in kafka-python's metadata."""
-    partitions = cluster._partitions  # noqa: SLF001 - no public method has all replicas
-    return ClusterView.of_replicas(
-        {
-            topic: {number: partition.replica_nodes for number, partition in by_number.items()}
-            for topic, by_number in partitions.items()
-        },
-        {broker.node_id: broker.rack for broker in cluster.brokers()},
-    )
-
-
 class KafkaPythonAdapter(ClientShell):
     """The part of an assignor that kafka-python's `AbstractPartitionAssignor` asks for."""
 
-    view_of = staticmethod(view_of)
+    replicas_name: ClassVar[str] = "replica_nodes"
+    broker_id_name: ClassVar[str] = "node_id"
 
     def supported_protocols(self) -> list[RebalanceProtocol]:
         """Rebalance protocols of the assignor: one of eager and cooperative."""
