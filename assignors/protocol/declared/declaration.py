@@ -30,10 +30,10 @@ class Declared(msgspec.Struct, frozen=True, kw_only=True):
 
     KIND: ClassVar[str]
     """Name of the kind of record, and of its schema."""
-    V: ClassVar[int]
+    V: ClassVar[int] = 1
     """Version of the value's shape."""
-    WORD: ClassVar[str | None] = None
-    """First part of the key; None if the fields alone make the key."""
+    WORD: ClassVar[str | None]
+    """First part of the key, the kind unless declared; None if the fields alone make the key."""
     KEY_FIELDS: ClassVar[tuple[str, ...]] = ()
     """Names of the fields that are the other parts of the key."""
     KEY_IN_VALUE: ClassVar[bool] = False
@@ -42,6 +42,8 @@ class Declared(msgspec.Struct, frozen=True, kw_only=True):
 
     def __init_subclass__(cls) -> None:
         """Make the way to the key once: every reader of a log asks for it, and more than once."""
+        if not hasattr(cls, "WORD"):
+            cls.WORD = cls.KIND
         cls._key_of = staticmethod(_key_of(cls.WORD, cls.KEY_FIELDS))
 
     @property

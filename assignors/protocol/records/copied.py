@@ -19,6 +19,7 @@ from levelwind.assignors.protocol.partition_ranges import WireError
 class CopiedRecord(Declared, frozen=True, kw_only=True):
     """The original's log position and bytes."""
 
+    WORD: ClassVar = None
     KEY_FIELDS: ClassVar = ("topic", "partition", "offset")
     KEY_IN_VALUE: ClassVar = True
 
@@ -33,7 +34,6 @@ class ReplayRecord(CopiedRecord, frozen=True, kw_only=True):
     """A record that could not be read at first, to be read again."""
 
     KIND: ClassVar = "replay"
-    V: ClassVar = 1
 
     at: Whole
     """When the replay was requested, in milliseconds since the epoch."""

@@ -50,7 +50,7 @@ class TextShard(Declared, frozen=True, kw_only=True):
     """A piece of the JSON of a record's value."""
 
     KIND: ClassVar = "text_shard"
-    V: ClassVar = 1
+    WORD: ClassVar = None
     KEY_FIELDS: ClassVar = ("head_key", "shard")
 
     head_key: Key
@@ -81,6 +81,7 @@ class CutRecord(Declared, frozen=True, kw_only=True):
     V: ClassVar = 100
     """Above the version of every record that is cut: a reader that knows no such head takes it for
     a record of a later release, and keeps what it had."""
+    WORD: ClassVar = None
     KEY_FIELDS: ClassVar = ("head_key",)
 
     head_key: Key

@@ -119,8 +119,6 @@ class CanaryRecord(Declared, frozen=True, kw_only=True):
     """
 
     KIND: ClassVar = "canary"
-    V: ClassVar = 1
-    WORD: ClassVar = "canary"
 
     planner_epoch: Epoch
     instance: ShortName

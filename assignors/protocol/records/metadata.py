@@ -25,8 +25,6 @@ class BrokerRecord(Declared, frozen=True, kw_only=True):
     """A broker and its rack; an offline broker keeps its last known rack."""
 
     KIND: ClassVar = "broker"
-    V: ClassVar = 1
-    WORD: ClassVar = "broker"
     KEY_FIELDS: ClassVar = ("broker",)
 
     broker: Whole
@@ -43,8 +41,6 @@ class TopicRecord(Declared, frozen=True, kw_only=True):
     """A topic's layout, written when it changes; every list is indexed by partition."""
 
     KIND: ClassVar = "topic"
-    V: ClassVar = 1
-    WORD: ClassVar = "topic"
     KEY_FIELDS: ClassVar = ("topic",)
 
     topic: Name
@@ -76,7 +72,6 @@ class OffsetsRecord(Declared, frozen=True, kw_only=True):
 
     KIND: ClassVar = "offsets"
     V: ClassVar = 2
-    WORD: ClassVar = "offsets"
     KEY_FIELDS: ClassVar = ("topic",)
 
     topic: Name

@@ -37,7 +37,6 @@ class LagRecord(Declared, frozen=True, kw_only=True):
 
     KIND: ClassVar = "lag"
     V: ClassVar = 2
-    WORD: ClassVar = "lag"
     KEY_FIELDS: ClassVar = ("group", "topic")
 
     group: Name
@@ -233,8 +232,6 @@ class SpeedRecord(Declared, frozen=True, kw_only=True):
     """Speeds of a group's members, learned from what they commit while they have lag."""
 
     KIND: ClassVar = "speed"
-    V: ClassVar = 1
-    WORD: ClassVar = "speed"
     KEY_FIELDS: ClassVar = ("group",)
 
     group: Name
@@ -249,7 +246,6 @@ class DeadLetter(CopiedRecord, frozen=True, kw_only=True):
     """A record of some topic that could not be read, kept whole with the reason."""
 
     KIND: ClassVar = "dead_letter"
-    V: ClassVar = 1
 
     at: Whole
     """Timestamp of the record, in milliseconds since the epoch."""

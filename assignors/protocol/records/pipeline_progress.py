@@ -20,9 +20,7 @@ class PipelineRecord(Declared, frozen=True, kw_only=True):
     """The progress of one start of the pipeline; totals count from that start."""
 
     KIND: ClassVar = "pipeline"
-    V: ClassVar = 1
-    WORD: ClassVar = "pipeline"
-    KEY: ClassVar[Key] = (WORD,)
+    KEY: ClassVar[Key] = (KIND,)
 
     at: Time
     """When the record was written, in milliseconds since the epoch."""

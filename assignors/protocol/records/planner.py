@@ -33,8 +33,6 @@ class PlannerRecord(Declared, frozen=True, kw_only=True):
     """The leading planner; written to every partition, before anything else of its epoch."""
 
     KIND: ClassVar = "planner"
-    V: ClassVar = 1
-    WORD: ClassVar = "planner"
 
     planner_epoch: Epoch
     instance: Name
@@ -46,8 +44,6 @@ class ProxyRecord(Declared, frozen=True, kw_only=True):
     """How the planner's leader proxy stands to a group, when that last changed."""
 
     KIND: ClassVar = "proxy"
-    V: ClassVar = 1
-    WORD: ClassVar = "proxy"
     KEY_FIELDS: ClassVar = ("group",)
 
     group: Name
@@ -64,7 +60,6 @@ class MemberAssignment(Declared, frozen=True, kw_only=True):
     """Partitions that one incarnation may own, will get later, and must still give up."""
 
     KIND: ClassVar = "member_assignment"
-    V: ClassVar = 1
     WORD: ClassVar = "m"
     KEY_FIELDS: ClassVar = ("group", "instance", "incarnation")
 
@@ -100,8 +95,6 @@ class OperatorRecord(Declared, frozen=True, kw_only=True):
     """An operator's request for a group."""
 
     KIND: ClassVar = "operator"
-    V: ClassVar = 1
-    WORD: ClassVar = "operator"
     KEY_FIELDS: ClassVar = ("group",)
 
     group: Name

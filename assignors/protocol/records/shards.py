@@ -29,7 +29,6 @@ class GroupShard(Declared, frozen=True, kw_only=True):
     """Some topics and members of a group's plan."""
 
     KIND: ClassVar = "group_shard"
-    V: ClassVar = 1
     WORD: ClassVar = "gs"
     KEY_FIELDS: ClassVar = ("group", "shard")
 
@@ -46,7 +45,6 @@ class MemberShard(Declared, frozen=True, kw_only=True):
     """Some partitions of a member's assignment."""
 
     KIND: ClassVar = "member_shard"
-    V: ClassVar = 1
     WORD: ClassVar = "ms"
     KEY_FIELDS: ClassVar = ("group", "instance", "incarnation", "shard")
 
@@ -137,7 +135,6 @@ class PlanShard(Declared, frozen=True, kw_only=True):
     """Shares of some members in a plan; several shards may have parts of one share."""
 
     KIND: ClassVar = "plan_shard"
-    V: ClassVar = 1
     WORD: ClassVar = "p"
     KEY_FIELDS: ClassVar = ("group", "shard")
 

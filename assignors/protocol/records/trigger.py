@@ -130,6 +130,7 @@ class TriggerRecord(Declared, frozen=True, kw_only=True):
 
     KIND: ClassVar = "trigger"
     V: ClassVar = 2
+    WORD: ClassVar = None
     KEY_FIELDS: ClassVar = ("kind", "group")
     KEY_IN_VALUE: ClassVar = True
 

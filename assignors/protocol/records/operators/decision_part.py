@@ -22,8 +22,6 @@ class DecisionPart(Declared, frozen=True, kw_only=True):
     """One part of a decision; most decisions have one part."""
 
     KIND: ClassVar = "decision"
-    V: ClassVar = 1
-    WORD: ClassVar = "decision"
     KEY_FIELDS: ClassVar = ("group", "id", "part")
 
     group: Name

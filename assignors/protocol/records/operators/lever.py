@@ -20,8 +20,6 @@ class LeverRecord(Declared, frozen=True, kw_only=True):
     """One lever in force; the tombstone of its key releases it."""
 
     KIND: ClassVar = "lever"
-    V: ClassVar = 1
-    WORD: ClassVar = "lever"
     KEY_FIELDS: ClassVar = ("group", "kind", "subject")
 
     group: Name

@@ -13,8 +13,6 @@ class ProposalRecord(Declared, frozen=True, kw_only=True):
     """A plan that a group's settings keep from being published until an operator approves it."""
 
     KIND: ClassVar = "proposal"
-    V: ClassVar = 1
-    WORD: ClassVar = "proposal"
     KEY_FIELDS: ClassVar = ("group",)
 
     group: Name
