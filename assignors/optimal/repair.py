@@ -10,6 +10,7 @@ misses the target; the next plan continues from it.
 """
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 
@@ -31,100 +32,101 @@ from levelwind.assignors.strategies.range import range_strategy
 from levelwind.assignors.strategies.uniform import uniform_strategy
 
 
-def target_limits(model: Model, target: Target, largest_load: float) -> tuple[LoadLimits, int]:
-    """Limits of the loads, and the largest acceptable cross-rack cost."""
-    limits = load_limits(model, target.owner, largest_load)
-    return limits, int(target.cross_rack_cost * (1 + model.options.cross_tolerance))
+class TargetLimits(NamedTuple):
+    """Limits within which a plan is as good as the target."""
+
+    load: LoadLimits
+    cross_rack_cost: int
 
 
-def meets_target(model: Model, owner: Ints, limits: LoadLimits, max_cross_rack_cost: int) -> bool:
-    """Return whether a plan is feasible and within the target's limits, whatever it moves."""
-    return _is_passable(model, owner, limits, max_cross_rack_cost) and limits.met(
-        model.drain_time(owner)
+def target_limits(model: Model, target: Target, largest_load: float) -> TargetLimits:
+    """The limits that a plan from scratch sets."""
+    return TargetLimits(
+        load_limits(model, target.owner, largest_load),
+        int(target.cross_rack_cost * (1 + model.options.cross_tolerance)),
     )
 
 
-def _is_passable(model: Model, owner: Ints, limits: LoadLimits, max_cross_rack_cost: int) -> bool:
+def meets_target(model: Model, owner: Ints, limits: TargetLimits) -> bool:
+    """Return whether a plan is feasible and within the target's limits, whatever it moves."""
+    return _is_passable(model, owner, limits) and limits.load.met(model.drain_time(owner))
+
+
+def _is_passable(model: Model, owner: Ints, limits: TargetLimits) -> bool:
     """Whether a plan is within the target's limits, those below the largest load left out."""
     return (
         model.is_feasible(owner)
-        and model.max_drain_time(owner) <= limits.largest
-        and model.total_cross_rack_cost(owner) <= max_cross_rack_cost
+        and model.max_drain_time(owner) <= limits.load.largest
+        and model.total_cross_rack_cost(owner) <= limits.cross_rack_cost
     )
 
 
-def repair(
-    model: Model, target: Target, limits: LoadLimits, max_cross_rack_cost: int, budget: WorkBudget
-) -> Ints:
+def repair(model: Model, target: Target, limits: TargetLimits, budget: WorkBudget) -> Ints:
     """Return a plan that meets the target with few moves, where the current ownership does not.
 
     Args:
         model: the problem.
         target: the plan from scratch.
-        limits: limits of the loads.
-        max_cross_rack_cost: largest acceptable cross-rack cost.
+        limits: its limits, or wider ones.
         budget: how much may be tried.
     """
-    plan = _with_few_moves(model, target, limits, max_cross_rack_cost, budget)
+    plan = _with_few_moves(model, target, limits, budget)
     plan = even_out(model, plan, _member_limits(model, plan, limits))
     # Last: a plan that cannot be levelled further is left as it is by the next plan, too.
-    return _levelled(model, target, plan, limits, max_cross_rack_cost, budget)
+    return _levelled(model, target, plan, limits, budget)
 
 
-def _with_few_moves(
-    model: Model, target: Target, limits: LoadLimits, max_cross_rack_cost: int, budget: WorkBudget
-) -> Ints:
-    reach = limits, max_cross_rack_cost
+def _with_few_moves(model: Model, target: Target, limits: TargetLimits, budget: WorkBudget) -> Ints:
     if not bool((model.keepable_owner >= 0).any()):
-        return _cheapest_plan(model, [target.owner, *_strategy_plans(model, *reach)])
+        return _cheapest_plan(model, [target.owner, *_strategy_plans(model, limits)])
     repaired_plans: list[Ints] = []
-    for start in _starting_plans(model, target, *reach, budget):
+    for start in _starting_plans(model, target, limits, budget):
         repaired_plans.append(
-            _mend(model, target, start, *reach, budget if repaired_plans else budget.half())
+            _mend(model, target, start, limits, budget if repaired_plans else budget.half())
         )
-        if _is_passable(model, repaired_plans[-1], *reach):
+        if _is_passable(model, repaired_plans[-1], limits):
             break
-    plans = [plan for plan in repaired_plans if _is_passable(model, plan, *reach)]
+    plans = [plan for plan in repaired_plans if _is_passable(model, plan, limits)]
     # Better a plan short of the target than moving most partitions: the next plan continues.
     if budget.exhausted and not plans:
         return min(
             repaired_plans,
             key=lambda plan: (
-                max(model.max_drain_time(plan), limits.largest),
+                max(model.max_drain_time(plan), limits.load.largest),
                 model.total_cross_rack_cost(plan),
             ),
         )
     if len(model.reader_set) <= MAX_SEEDED_PARTITIONS or not plans:
         relabelled = relabel(model, target.owner)
-        plans += [plan for plan in [relabelled] if meets_target(model, plan, *reach)]
-        plans += _strategy_plans(model, *reach)
+        plans += [plan for plan in [relabelled] if meets_target(model, plan, limits)]
+        plans += _strategy_plans(model, limits)
     chosen = _cheapest_plan(model, plans or [target.owner])
     improved = improve(
         model,
         chosen,
         model.keepable_owner,
         _member_limits(model, chosen, limits),
-        max_cross_rack_cost,
+        limits.cross_rack_cost,
         budget,
         "moves",
     )
-    return improved if _is_passable(model, improved, *reach) else chosen
+    return improved if _is_passable(model, improved, limits) else chosen
 
 
-def _member_limits(model: Model, owner: Ints, limits: LoadLimits) -> Floats:
+def _member_limits(model: Model, owner: Ints, limits: TargetLimits) -> Floats:
     """M: limit of each member's load by its rank under a plan, or its load, which it keeps."""
     drain_time = model.drain_time(owner)
-    return np.maximum(limits.of_members(drain_time), drain_time)
+    return np.maximum(limits.load.of_members(drain_time), drain_time)
 
 
 def _starting_plans(
-    model: Model, target: Target, limits: LoadLimits, max_cross_rack_cost: int, budget: WorkBudget
+    model: Model, target: Target, limits: TargetLimits, budget: WorkBudget
 ) -> Iterator[Ints]:
     """The current ownership where it only has to be levelled, else with counts made even.
 
     Rack-local for all partitions, and for unowned ones only.
     """
-    if _is_passable(model, model.keepable_owner, limits, max_cross_rack_cost):
+    if _is_passable(model, model.keepable_owner, limits):
         yield model.keepable_owner
         return
     rack_local_start = construct(model, model.keepable_owner, budget)
@@ -138,12 +140,7 @@ def _starting_plans(
 
 
 def _mend(
-    model: Model,
-    target: Target,
-    start: Ints,
-    limits: LoadLimits,
-    max_cross_rack_cost: int,
-    budget: WorkBudget,
+    model: Model, target: Target, start: Ints, limits: TargetLimits, budget: WorkBudget
 ) -> Ints:
     """Bring the load, and then the cross-rack cost, of a plan within their limits.
 
@@ -151,8 +148,8 @@ def _mend(
     with more cross-rack reads only if that is not enough, and the cross-rack cost is lowered again
     (`improve`). Then the members below the largest load are levelled (`level`).
     """
-    max_drain_time = limits.largest
-    room = max(max_cross_rack_cost, model.total_cross_rack_cost(start))
+    max_drain_time = limits.load.largest
+    room = max(limits.cross_rack_cost, model.total_cross_rack_cost(start))
     plan = relay(model, start, max_drain_time, budget)
     plan = relieve(
         model, plan, model.keepable_owner, max_drain_time, budget, max_cross_rack_cost=room
@@ -163,33 +160,28 @@ def _mend(
         )
     if (
         model.max_drain_time(plan) <= max_drain_time
-        and model.total_cross_rack_cost(plan) > max_cross_rack_cost
+        and model.total_cross_rack_cost(plan) > limits.cross_rack_cost
     ):
         plan = improve(
             model,
             plan,
             model.keepable_owner,
             np.full(len(model.member_class), max_drain_time),
-            max_cross_rack_cost,
+            limits.cross_rack_cost,
             budget,
             "cross_rack",
         )
-    return _levelled(model, target, plan, limits, max_cross_rack_cost, budget)
+    return _levelled(model, target, plan, limits, budget)
 
 
 def _levelled(
-    model: Model,
-    target: Target,
-    plan: Ints,
-    limits: LoadLimits,
-    max_cross_rack_cost: int,
-    budget: WorkBudget,
+    model: Model, target: Target, plan: Ints, limits: TargetLimits, budget: WorkBudget
 ) -> Ints:
     """A plan with the members below the largest load brought within their limits."""
     model = model.with_shares(target.owner)  # as long as this plan holds, nobody is new
-    room = max(max_cross_rack_cost, model.total_cross_rack_cost(plan))
+    room = max(limits.cross_rack_cost, model.total_cross_rack_cost(plan))
     return level(
-        model, plan, model.keepable_owner, limits.of_members, budget, max_cross_rack_cost=room
+        model, plan, model.keepable_owner, limits.load.of_members, budget, max_cross_rack_cost=room
     )
 
 
@@ -211,7 +203,7 @@ def _cheapest_plan(model: Model, plans: list[Ints]) -> Ints:
     return min(plans, key=cost)
 
 
-def _strategy_plans(model: Model, limits: LoadLimits, max_cross_rack_cost: int) -> list[Ints]:
+def _strategy_plans(model: Model, limits: TargetLimits) -> list[Ints]:
     """Plans of other strategies that meet the target; none for large groups."""
     if len(model.reader_set) > MAX_SEEDED_PARTITIONS:
         return []
@@ -219,7 +211,7 @@ def _strategy_plans(model: Model, limits: LoadLimits, max_cross_rack_cost: int) 
         strategy(model.group).owner
         for strategy in (lag_strategy, range_strategy, sticky_strategy, uniform_strategy)
     )
-    return [owner for owner in owners if meets_target(model, owner, limits, max_cross_rack_cost)]
+    return [owner for owner in owners if meets_target(model, owner, limits)]
 
 
 def relabel(model: Model, owner: Ints) -> Ints:

@@ -82,21 +82,18 @@ def _fewest_moves(
     choice: SlackChoice, model: Model, budget: WorkBudget, *, priced: bool = False
 ) -> PlanWithin:
     """The plan with fewest moves within the limits of load, or the wider ones of priced moves."""
-    limits, max_cross_rack_cost = target_limits(model, choice.target, choice.largest_load)
+    limits = target_limits(model, choice.target, choice.largest_load)
     if priced:
-        limits = priced_limits(limits, model.horizon)
+        limits = limits._replace(load=priced_limits(limits.load, model.horizon))
     every_plan = exact_problem(model) if choice.exact else None
-    cheapest = every_plan.cheapest(limits) if every_plan else None
-    if meets_target(model, model.keepable_owner, limits, max_cross_rack_cost):
-        return PlanWithin(model.keepable_owner, limits, cheapest)
-    if cheapest is not None:
-        owner = cheapest
-    else:
-        owner = repair(model, choice.target, limits, max_cross_rack_cost, budget)
+    cheapest = every_plan.cheapest(limits.load) if every_plan else None
+    if meets_target(model, model.keepable_owner, limits):
+        return PlanWithin(model.keepable_owner, limits.load, cheapest)
+    owner = repair(model, choice.target, limits, budget) if cheapest is None else cheapest
     drain_time = model.drain_time(owner)
-    if limits.met(drain_time):  # else exchanges could open a way to level further
-        owner = spread_topics(model, owner, limits.of_members(drain_time))
-    return PlanWithin(owner, limits, cheapest)
+    if limits.load.met(drain_time):  # else exchanges could open a way to level further
+        owner = spread_topics(model, owner, limits.load.of_members(drain_time))
+    return PlanWithin(owner, limits.load, cheapest)
 
 
 def priced_limits(limits: LoadLimits, horizon: float) -> LoadLimits:

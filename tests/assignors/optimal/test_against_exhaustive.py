@@ -195,7 +195,7 @@ def check_price(seed):
         return 0
     every, model = EveryPlan(group), build_model(group, Options(move_cost=cost))
     choice = choose_slack(model, WorkBudget.of_seconds(1))
-    limits, _ = target_limits(choice.repair_model, choice.target, choice.largest_load)
+    limits = target_limits(choice.repair_model, choice.target, choice.largest_load).load
     loads = plan_loads(group, priced.assignment.owner)
     # What is saved is worth more than the seconds above the limits, all together.
     above = np.maximum(loads - limits.of_members(loads), 0.0).sum()
