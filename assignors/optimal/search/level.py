@@ -17,7 +17,7 @@ from levelwind.assignors.optimal.model.load_limits import ROUNDING, mean_of_rest
 from levelwind.assignors.optimal.model.model import Model
 from levelwind.assignors.optimal.model.work_budget import WorkBudget
 from levelwind.assignors.optimal.model.working_plan import WorkingPlan
-from levelwind.assignors.optimal.search.relieve import best_step, possible_takers
+from levelwind.assignors.optimal.search.relieve import best_step
 from levelwind.assignors.problem.columns import Floats, Ints
 
 LEAST_GAIN_SHARE = 0.25
@@ -62,12 +62,7 @@ def level(
         step = None
         if _can_gain(working, giver):
             step = best_step(
-                working,
-                giver,
-                possible_takers(working, giver, drain_time),
-                float(limit[giver]),
-                budget,
-                max_cross_rack_cost,
+                working, giver, drain_time, float(limit[giver]), budget, max_cross_rack_cost
             )
         if step is None:
             if budget.exhausted:
@@ -75,9 +70,7 @@ def level(
             stuck[giver] = True
             continue
         changed = True
-        working.move(step.partition, step.taker)
-        if step.returned >= 0:
-            working.move(step.returned, giver)
+        step.apply(working, giver)
 
 
 def level_fully(model: Model, owner: Ints, budget: WorkBudget) -> Ints:

@@ -44,6 +44,12 @@ class ReliefStep(NamedTuple):
     returned: int
     """The partition that comes back; -1 if none does."""
 
+    def apply(self, working: WorkingPlan, giver: int) -> None:
+        """Take the step."""
+        working.move(self.partition, self.taker)
+        if self.returned >= 0:
+            working.move(self.returned, giver)
+
 
 def relieve(
     model: Model,
@@ -75,14 +81,7 @@ def relieve(
         if drain_time[giver] <= limit:
             break
         good_enough = bool(drain_time[giver] <= enough)
-        step = best_step(
-            working,
-            giver,
-            possible_takers(working, giver, drain_time),
-            limit,
-            budget,
-            max_cross_rack_cost,
-        )
+        step = best_step(working, giver, drain_time, limit, budget, max_cross_rack_cost)
         if good_enough and (
             step is None
             or (drain_time[giver] - step.peak) * MAX_REMAINING_STEPS < drain_time[giver] - limit
@@ -92,13 +91,11 @@ def relieve(
             if relieve_by_chain(working, giver, budget, max_cross_rack_cost):
                 continue
             break
-        working.move(step.partition, step.taker)
-        if step.returned >= 0:
-            working.move(step.returned, giver)
+        step.apply(working, giver)
     return working.owner
 
 
-def possible_takers(working: WorkingPlan, giver: int, drain_time: Floats) -> Longs:
+def _possible_takers(working: WorkingPlan, giver: int, drain_time: Floats) -> Longs:
     """Members that could relieve a member, the least loaded first."""
     component = working.model.component
     takers = np.flatnonzero((component == component[giver]) & (drain_time < drain_time[giver]))
@@ -108,7 +105,7 @@ def possible_takers(working: WorkingPlan, giver: int, drain_time: Floats) -> Lon
 def best_step(
     working: WorkingPlan,
     giver: int,
-    takers: Longs,
+    drain_time: Floats,
     limit: float,
     budget: WorkBudget,
     max_cross_rack_cost: int | None,
@@ -121,6 +118,7 @@ def best_step(
     leaving = _sample(working.model, partitions[working.model.load[partitions] > 0])
     if not len(leaving):
         return None
+    takers = _possible_takers(working, giver, drain_time)
     affordable = (
         np.cumsum(np.minimum(working.member_count[takers[FIRST_TAKERS:]], MAX_SAMPLE) + 1)
         * len(leaving)
