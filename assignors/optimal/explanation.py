@@ -8,7 +8,7 @@ Cost: O(P) for the partitions of those members.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -45,13 +45,8 @@ class Alternative:
     def as_json(self) -> dict[str, object]:
         """The alternative as a JSON object."""
         return {
-            "member": self.member,
-            "exchange": self.exchange,
-            "uneven": self.uneven,
-            "load": round(self.load, 6),
-            "cross_rack": round(self.cross_rack, 6),
-            "wait": round(self.wait, 6),
-            "moves": self.moves,
+            name: round(value, 6) if isinstance(value, float) else value
+            for name, value in asdict(self).items()
         }
 
     def sentence(self) -> str:
