@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from itertools import pairwise
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from msgspec.structs import asdict, replace
 
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from levelwind.assignors.protocol.records.shards import Head, Shard
 
 Item = TypeVar("Item")
+Run: TypeAlias = "tuple[str, str, Sequence[int]]"
+"""Partitions of one topic, after the name of a share and the topic."""
 
 WHOLE_BYTES = 512 * 1024
 """Largest JSON of a record that is not cut, and of a shard of several parts.
@@ -105,17 +107,10 @@ def _cut_assignment(record: MemberAssignment) -> tuple[Shard | Head, ...]:
     ) + _size(record.new_from)
     if longest <= WHOLE_BYTES or _size(written(record)) <= WHOLE_BYTES:
         return (record,)
-    runs = [
-        (name, topic, numbers[first : first + RUN_PARTITIONS])
-        for name, partitions in zip(ASSIGNMENT_FIELDS, sets, strict=True)
-        for topic, numbers in partitions.items()
-        for first in range(0, len(numbers), RUN_PARTITIONS)
-    ]
-    contents = [_content(part) for part in _parts(runs, _run_size)]
-    digest = _digest(
-        {name: ranges.texts(partitions) for name, partitions in content.items()}
-        for content in contents
-    )
+    nothing: dict[str, Partitions] = {name: {} for name in ASSIGNMENT_FIELDS}
+    runs = _runs(zip(ASSIGNMENT_FIELDS, sets, strict=True))
+    contents = [{**nothing, **_content(part)} for part in _parts(runs, _run_size)]
+    digest = _digest(map(_in_ranges, contents))
     shards = [
         MemberShard(
             group=record.group,
@@ -147,29 +142,12 @@ def cut_assignments(
         group_epoch: epoch of the plan.
         assignments: partitions by member.
     """
-    runs = [
-        (member, topic, numbers[first : first + RUN_PARTITIONS])
-        for member, share in sorted(assignments.items())
-        for topic, numbers in sorted(share.items())
-        for first in range(0, len(numbers), RUN_PARTITIONS)
-    ]
-    contents: list[dict[str, dict[str, tuple[int, ...]]]] = []
-    for part in _parts(runs, lambda run: _size(run[0]) + _run_size(run)):
-        content: dict[str, dict[str, tuple[int, ...]]] = {}
-        for member, topic, numbers in part:
-            share = content.setdefault(member, {})
-            share[topic] = (*share.get(topic, ()), *numbers)
-        contents.append(content)
-    contents = contents or [{}]
-    digest = _digest(
-        [
-            {"group": group, "group_epoch": group_epoch},
-            *(
-                {member: ranges.texts(share) for member, share in content.items()}
-                for content in contents
-            ),
-        ]
+    runs = _runs(
+        (member, dict(sorted(share.items()))) for member, share in sorted(assignments.items())
     )
+    parts = _parts(runs, lambda run: _size(run[0]) + _run_size(run))
+    contents = [_content(part) for part in parts] or [{}]
+    digest = _digest([{"group": group, "group_epoch": group_epoch}, *map(_in_ranges, contents)])
     shards = tuple(
         PlanShard(
             group=group,
@@ -229,17 +207,31 @@ def _bound(escaped: bytes, first: int, at: int) -> int:
     return at - backslashes % 2
 
 
-def _run_size(run: tuple[str, str, Sequence[int]]) -> int:
+def _runs(shares: Iterable[tuple[str, Partitions]]) -> Iterator[Run]:
+    """Partitions of one topic each that stay together, with the name of their share."""
+    for name, partitions in shares:
+        for topic, numbers in partitions.items():
+            for first in range(0, len(numbers), RUN_PARTITIONS):
+                yield name, topic, numbers[first : first + RUN_PARTITIONS]
+
+
+def _run_size(run: Run) -> int:
     _, topic, numbers = run
     return _size(topic) + PARTITION_CHARACTERS * len(numbers)
 
 
-def _content(runs: Iterable[tuple[str, str, Sequence[int]]]) -> dict[str, Partitions]:
-    """The partitions of some runs, by field and topic."""
-    content: dict[str, dict[str, tuple[int, ...]]] = {name: {} for name in ASSIGNMENT_FIELDS}
+def _content(runs: Iterable[Run]) -> dict[str, Partitions]:
+    """The shares of some runs, by name."""
+    content: dict[str, dict[str, tuple[int, ...]]] = {}
     for name, topic, numbers in runs:
-        content[name][topic] = (*content[name].get(topic, ()), *numbers)
+        share = content.setdefault(name, {})
+        share[topic] = (*share.get(topic, ()), *numbers)
     return dict(content)
+
+
+def _in_ranges(content: Mapping[str, Partitions]) -> dict[str, object]:
+    """A shard's shares as they are written."""
+    return {name: ranges.texts(share) for name, share in content.items()}
 
 
 def _parts(items: Iterable[Item], size: Callable[[Item], int]) -> Iterator[tuple[Item, ...]]:

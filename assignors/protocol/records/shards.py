@@ -169,16 +169,11 @@ def planned_assignments(
     ]
     if len(whole) < len(found):
         return None
-    shares: dict[str, dict[str, set[int]]] = {}
+    shares: dict[str, list[Partitions]] = {}
     for shard in whole:
         for member, share in shard.assignments.items():
-            own = shares.setdefault(member, {})
-            for topic, numbers in share.items():
-                own.setdefault(topic, set()).update(numbers)
-    return {
-        member: {topic: tuple(sorted(numbers)) for topic, numbers in share.items()}
-        for member, share in shares.items()
-    }
+            shares.setdefault(member, []).append(share)
+    return {member: _union(parts) for member, parts in shares.items()}
 
 
 def plan_shard_keys(group: str, numbers: Iterable[int]) -> list[Key]:
