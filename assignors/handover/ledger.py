@@ -31,7 +31,6 @@ from levelwind.assignors.handover.holding import (
     standing_by,
 )
 from levelwind.assignors.handover.timers import Timers
-from levelwind.assignors.handover.unpublished import unpublished
 from levelwind.assignors.protocol import partition_ranges as ranges
 from levelwind.assignors.protocol.declared.fields import LAST_EPOCH
 from levelwind.assignors.protocol.partition_ranges import TopicPartition
@@ -310,7 +309,7 @@ class Ledger(Struct, frozen=True, kw_only=True):
         holdings = dict(self.holdings)
         changes: list[RecordChange] = []
         ended: list[Incarnation] = []
-        for incarnation in sorted(unpublished(self, published)):
+        for incarnation in sorted(self._changed_since(published)):
             holding = self.holdings.get(incarnation) or Holding(waits=Waits.default(self.timers))
             if holding.gone:
                 changes.append(Tombstone(("m", self.group, *incarnation)))
@@ -382,6 +381,25 @@ class Ledger(Struct, frozen=True, kw_only=True):
             and holding.granted.keys() == self.target.get(incarnation, frozenset())
             for incarnation, holding in self.holdings.items()
         ) and all(incarnation in self.holdings for incarnation in self.target)
+
+    def _changed_since(self, published: Ledger | None) -> list[Incarnation]:
+        """Incarnations whose records may say something else by now; without a ledger, all.
+
+        Those that wait for partitions are among them: others may have given them up since.
+        """
+        if published is None:
+            return list(self.holdings.keys() | self.target.keys())
+        nothing: frozenset[TopicPartition] = frozenset()
+        changed = [owner for owner in self.target if owner not in self.holdings]
+        for owner, holding in self.holdings.items():
+            share, before = self.target.get(owner, nothing), published.target.get(owner, nothing)
+            if (
+                holding is not published.holdings.get(owner)
+                or (share is not before and share != before)  # sets compare all that they have
+                or len(share) != len(holding.granted)
+            ):
+                changed.append(owner)
+        return changed
 
     def _eviction(self, incarnation: Incarnation) -> tuple[Holding | None, Evicted | None]:
         holding = self.holdings.get(incarnation)
