@@ -23,8 +23,8 @@ from levelwind.assignors.clients.confluent.event_log import log, log_event
 from levelwind.assignors.clients.confluent.following.admission import Admission
 from levelwind.assignors.clients.confluent.following.announcer import Announcer
 from levelwind.assignors.clients.confluent.following.follower_messages import (
-    DelayedEvent,
     Order,
+    UndecidedRevocation,
 )
 from levelwind.assignors.clients.confluent.following.obstacles import Obstacles
 from levelwind.assignors.clients.confluent.following.poll_watch import PollWatch
@@ -90,7 +90,7 @@ class AssignmentFollower(Thread):
         self._topics = Topics(prefix)
         self._transactions = transactions
         self._rejoin: ev.LoseFinished | None = None
-        self._held: list[DelayedEvent] = []
+        self._held: list[UndecidedRevocation] = []
         self._closing = Flag()
         self._abandoned = Flag()
         self._asked_at = float("-inf")
@@ -149,7 +149,7 @@ class AssignmentFollower(Thread):
         """
         # A loss in between makes another incarnation, which has no part in this revocation.
         until = Deadline.after(self._machine.timers.commit)
-        self._mailbox.put(DelayedEvent(ev.RevokeFinished(), self.incarnation, until))
+        self._mailbox.put(UndecidedRevocation(self.incarnation, until))
 
     def weigh(self, capacity: float, priority: int) -> None:
         """Announce another capacity and priority, now and in all later lives."""
@@ -288,7 +288,7 @@ class AssignmentFollower(Thread):
                 self._confirm(self._proof.answered(*message))
             case ReaderFailed(error):
                 raise error
-            case DelayedEvent():
+            case UndecidedRevocation():
                 self._held.append(message)
             case ev.LoseFinished():
                 self._rejoin = message
@@ -319,7 +319,7 @@ class AssignmentFollower(Thread):
         self._held = [held for held in self._held if held not in due]
         for held in due:
             if held.incarnation == self._machine.incarnation:
-                self._handle(held.event)
+                self._handle(ev.RevokeFinished())
 
     def _on_throttled(self, event: ThrottleEvent) -> None:
         # The clients are made before the obstacles, which ask by one of them.

@@ -17,9 +17,8 @@ class Order(NamedTuple):
     """(planner_epoch, member_epoch) of the record that is being applied."""
 
 
-class DelayedEvent(NamedTuple):
-    """An event that the member gets once a commit can no longer arrive."""
+class UndecidedRevocation(NamedTuple):
+    """A revocation that ends for the member once its commit can no longer arrive."""
 
-    event: ev.RevokeFinished
     incarnation: str
     until: Deadline
