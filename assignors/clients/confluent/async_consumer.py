@@ -57,6 +57,10 @@ class _Callback:
 _WITHIN: ContextVar[_Callback | None] = ContextVar("levelwind_callback", default=None)
 
 
+def _callback_thread() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(1, "levelwind-callback")
+
+
 class _Fetch(Generic[Result]):
     """A call that hands out messages, and whether its task still waits for them."""
 
@@ -136,7 +140,7 @@ class AsyncManagedConsumer:
         )
         self._thread = ThreadPoolExecutor(1, "levelwind-consumer")
         # While the thread waits for a callback, the callback's own calls need another one.
-        self._callback_thread = ThreadPoolExecutor(1, "levelwind-callback")
+        self._callback_thread = _callback_thread()
 
     @property
     def group(self) -> str:
@@ -300,10 +304,16 @@ class AsyncManagedConsumer:
     # The threads.
 
     async def _call(self, call: Callable[..., Result], *args: Any, **options: Any) -> Result:
-        within, thread = _WITHIN.get(), self._thread
-        if within is not None and within.active:
-            within.has_called, thread = True, self._callback_thread
-        return await asyncio.wrap_future(thread.submit(call, *args, **options))
+        within = _WITHIN.get()
+        if within is None or not within.active:
+            return await asyncio.wrap_future(self._thread.submit(call, *args, **options))
+        try:
+            called = self._callback_thread.submit(call, *args, **options)
+        except RuntimeError:  # no thread could be started, but the call waits for one
+            self._callback_thread = _callback_thread()
+            raise
+        within.has_called = True
+        return await asyncio.wrap_future(called)
 
     async def _asked(self, question: Callable[..., Result], timeout: float) -> Result:
         """Await the brokers' answer to a question, which is called with a time-out.

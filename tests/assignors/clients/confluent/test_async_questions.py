@@ -2,7 +2,7 @@
 
 import asyncio
 import socket
-from threading import Event
+from threading import Event, Thread
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
@@ -278,3 +278,34 @@ def test_a_callback_that_asks_nothing_needs_no_other_thread(monkeypatch):
         return assigned
 
     assert run(work) == ["a partition"]
+
+
+def test_a_call_that_gets_no_thread_fails_alone_and_is_not_made_later(monkeypatch):
+    """The callback counted as failed although it took the error."""
+    asked, errors = [], []
+
+    async def assign(consumer, partitions):
+        try:
+            await consumer.committed(partitions)
+        except RuntimeError as error:
+            errors.append(str(error))
+
+    async def work():
+        consumer = consumer_of()
+        monkeypatch.setattr(consumer._consumer, "committed", lambda of, **_: asked.extend(of))
+        callback = consumer._in_loop(assign)
+        start = Thread.start
+
+        def refuse(thread):
+            if thread.name.startswith("levelwind-callback"):
+                raise RuntimeError("can't start new thread")
+            start(thread)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(Thread, "start", refuse)
+            await asyncio.to_thread(callback, consumer, ["first"])
+        await asyncio.to_thread(callback, consumer, ["second"])
+        await consumer.close(0.1)
+
+    run(work)
+    assert (errors, asked) == (["can't start new thread"], ["second"])
