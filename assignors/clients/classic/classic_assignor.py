@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from levelwind.assignors.clients.classic.cluster_view import ClusterView
     from levelwind.assignors.clients.classic.lag_source import LagSource
     from levelwind.assignors.clients.group_join import Joiner
-    from levelwind.assignors.problem.inputs import Member
     from levelwind.assignors.protocol.partition_ranges import Partitions
 
 _log = logging.getLogger("levelwind.clients.classic")
@@ -126,10 +125,6 @@ class ClassicAssignor:
                 self.name,
             )
         group = Group.build(self._topics(known), members)
-        return self._sync(group, members)
-
-    def _sync(self, group: Group, members: Sequence[Member]) -> dict[str, bytes]:  # noqa: ARG002 - for assignors that plan in other ways
-        """Bytes of each member's assignment, by member."""
         return sync_assignments(group, strategy_named(self.name, self._options())(group))
 
     def _topics(self, view: ClusterView) -> dict[str, Topic]:

@@ -54,7 +54,6 @@ if TYPE_CHECKING:
         PublishedPlan,
     )
     from levelwind.assignors.clients.group_join import Joiner
-    from levelwind.assignors.problem.columns import Ints
     from levelwind.assignors.problem.inputs import Member
     from levelwind.assignors.protocol.partition_ranges import Partitions
 
@@ -176,11 +175,9 @@ class PublishedAssignor(LagAwareAssignor):
             int((planned != NOBODY).sum()),
             int(((planned == NOBODY) & (target != NOBODY)).sum()),
         )
-        return sync_assignments(real, self._answer(real, target))
-
-    def _answer(self, group: Group, target: Ints) -> Assignment:
-        """The target; a cooperative group gets it in two rounds."""
-        return withhold_claimed(group, target) if self.cooperative else Assignment(target)
+        # A cooperative group gets the target in two rounds.
+        answer = withhold_claimed(real, target) if self.cooperative else Assignment(target)
+        return sync_assignments(real, answer)
 
     # Newer plans.
 
