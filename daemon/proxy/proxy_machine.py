@@ -67,7 +67,6 @@ from levelwind.daemon.wire.describe_requests import (
 
 if TYPE_CHECKING:
     from levelwind.daemon.proxy.proxy_state import (
-        GroupResponse,
         ProxyContext,
         ProxyEvent,
         ProxyState,
@@ -138,12 +137,7 @@ def _on_connected(state: ProxyState, now: float, context: ProxyContext) -> Step:
     return resuming, [Send(heartbeat(state, context))]
 
 
-def _on_answer(
-    state: ProxyState,
-    response: GroupResponse,
-    now: float,
-    context: ProxyContext,
-) -> Step:
+def _on_answer(state: ProxyState, response: object, now: float, context: ProxyContext) -> Step:
     """Take in an answer that the phase awaits; any other is late, and no longer of concern."""
     match response:
         case DescribedGroup() if state.phase is ProxyPhase.DESCRIBING:

@@ -16,37 +16,9 @@ if TYPE_CHECKING:
     from levelwind.assignors.protocol.partition_ranges import Partitions
     from levelwind.assignors.protocol.records import TopicRecord
     from levelwind.daemon.proxy.settings import ProxySettings
-    from levelwind.daemon.wire.consumer_heartbeat import (
-        ConsumerHeartbeatRequest,
-        ConsumerHeartbeatResponse,
-    )
-    from levelwind.daemon.wire.describe_requests import (
-        DescribeConsumerGroupRequest,
-        DescribedConsumerGroup,
-        DescribedGroup,
-        DescribeGroupRequest,
-    )
-    from levelwind.daemon.wire.group_requests import (
-        HeartbeatRequest,
-        HeartbeatResponse,
-        JoinRequest,
-        JoinResponse,
-        LeaveRequest,
-        LeaveResponse,
-        SyncRequest,
-        SyncResponse,
-    )
+    from levelwind.daemon.wire.group_requests import Request
 
 NEVER = math.inf
-
-GroupRequest: TypeAlias = (
-    "DescribeGroupRequest | DescribeConsumerGroupRequest | JoinRequest | SyncRequest"
-    " | HeartbeatRequest | LeaveRequest | ConsumerHeartbeatRequest"
-)
-GroupResponse: TypeAlias = (
-    "DescribedGroup | DescribedConsumerGroup | JoinResponse | SyncResponse"
-    " | HeartbeatResponse | LeaveResponse | ConsumerHeartbeatResponse"
-)
 
 
 class ProxyPhase(StrEnum):
@@ -216,7 +188,7 @@ class Disconnected:
 class Answered:
     """The coordinator answered a request."""
 
-    response: GroupResponse
+    response: object
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,7 +237,7 @@ class Connect:
 class Send:
     """Send a request; `Answered` follows, or `Disconnected`."""
 
-    request: GroupRequest
+    request: Request
 
 
 @dataclass(frozen=True, slots=True)
