@@ -9,6 +9,7 @@ arrives.
 from __future__ import annotations
 
 import asyncio
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING
 
 from levelwind.assignors.protocol import partition_ranges as ranges
@@ -56,35 +57,18 @@ async def _read(
     within: float,
 ) -> dict[TopicPartition, int]:
     found: dict[TopicPartition, int] = {}
-    await asyncio.gather(
-        *(
-            _read_from(address, sorted(led), security, within, found)
-            for address, led in leaders.items()
-        )
-    )
+
+    async def read_from(address: tuple[str, int], led: Sequence[TopicPartition]) -> None:
+        with suppress(ConnectionFailedError, WireError, TimeoutError):
+            leader = await open_connection(*address, security, CLIENT_ID, within)
+            with closing(leader):
+                for first in range(0, len(led), PARTITIONS_AT_ONCE):
+                    part = ranges.by_topic(led[first : first + PARTITIONS_AT_ONCE])
+                    async with asyncio.timeout(within):
+                        found.update(await leader.ask(DescribeLogDirsRequest(part)))
+
+    await asyncio.gather(*(read_from(address, sorted(led)) for address, led in leaders.items()))
     return found
-
-
-async def _read_from(
-    address: tuple[str, int],
-    led: Sequence[TopicPartition],
-    security: ClientSecurity,
-    within: float,
-    found: dict[TopicPartition, int],
-) -> None:
-    try:
-        connection = await open_connection(*address, security, CLIENT_ID, within)
-    except ConnectionFailedError:
-        return
-    try:
-        for first in range(0, len(led), PARTITIONS_AT_ONCE):
-            part = ranges.by_topic(led[first : first + PARTITIONS_AT_ONCE])
-            async with asyncio.timeout(within):
-                found |= await connection.ask(DescribeLogDirsRequest(part))
-    except (ConnectionFailedError, WireError, TimeoutError):
-        return
-    finally:
-        connection.close()
 
 
 def record_sizes(

@@ -7,6 +7,7 @@ the leader proxy. Where those do not know the security of the cluster, racks are
 from __future__ import annotations
 
 import asyncio
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 from levelwind.daemon.assessment.observed_groups import MemberDetail
@@ -55,38 +56,22 @@ async def _read(
     coordinators: Mapping[str, tuple[str, int]], security: ClientSecurity, within: float
 ) -> tuple[Details, str | None]:
     found: Details = {}
-    reason: str | None = None
+
+    async def read_from(address: tuple[str, int], groups: list[str]) -> str | None:
+        """Ask one coordinator; return why it could not be asked for all."""
+        try:
+            connection = await open_connection(*address, security, CLIENT_ID, within)
+        except ConnectionFailedError as error:
+            return str(error)
+        with closing(connection):
+            members, failures = await members_by_group(connection, groups, within)
+        for group, described in members.items():
+            for member in described:
+                found[group, member.id] = MemberDetail(member.rack, member.topics)
+        return next((f"{address[0]}:{address[1]}: {why}" for why in failures.values()), None)
+
     by_address: dict[tuple[str, int], list[str]] = {}
     for group, address in coordinators.items():
         by_address.setdefault(address, []).append(group)
-    answers = await asyncio.gather(
-        *(
-            _read_from(address, groups, security, within, found)
-            for address, groups in by_address.items()
-        )
-    )
-    for answer in answers:
-        reason = reason or answer
-    return found, reason
-
-
-async def _read_from(
-    address: tuple[str, int],
-    groups: list[str],
-    security: ClientSecurity,
-    within: float,
-    found: Details,
-) -> str | None:
-    """Ask one coordinator; return why it could not be asked for all."""
-    try:
-        connection = await open_connection(*address, security, CLIENT_ID, within)
-    except ConnectionFailedError as error:
-        return str(error)
-    try:
-        members, failures = await members_by_group(connection, groups, within)
-    finally:
-        connection.close()
-    for group, described in members.items():
-        for member in described:
-            found[group, member.id] = MemberDetail(member.rack, member.topics)
-    return next((f"{address[0]}:{address[1]}: {why}" for why in failures.values()), None)
+    reasons = await asyncio.gather(*(read_from(*asked) for asked in by_address.items()))
+    return found, next(filter(None, reasons), None)
