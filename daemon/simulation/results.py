@@ -7,7 +7,7 @@ same in every run of the same input.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from levelwind.assignors.comparison import aligned, least
 from levelwind.daemon.console import bytes_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from levelwind.assignors.problem.columns import Longs
     from levelwind.daemon.simulation.strategy.strategy_run import StrategyRun
@@ -123,65 +123,45 @@ def _percentiles(column: np.ndarray) -> dict[str, float]:
     }
 
 
+class FigureColumn(NamedTuple):
+    """Column of the table."""
+
+    name: str
+    value: Callable[[StrategyFigures], float | None]
+    text: Callable[[float], str]
+    compared: bool = True
+
+
 COLUMNS = (
-    "time above",
-    "group above",
-    "mean wait",
-    "lag p50",
-    "lag p99",
-    "lag max",
-    "drain p99",
-    "cross-rack",
-    "share",
-    "moves",
-    "plans",
-    "plan ms",
+    FigureColumn("time above", lambda row: row.above, "{:.3%}".format),
+    FigureColumn("group above", lambda row: row.group_above, "{:.1%}".format),
+    FigureColumn("mean wait", lambda row: row.wait, "{:.2f} s".format),
+    FigureColumn("lag p50", lambda row: row.lag["p50"], "{:,.0f}".format),
+    FigureColumn("lag p99", lambda row: row.lag["p99"], "{:,.0f}".format),
+    FigureColumn("lag max", lambda row: row.lag["max"], "{:,.0f}".format),
+    FigureColumn("drain p99", lambda row: row.drain["p99"], "{:,.1f} s".format),
+    FigureColumn(
+        "cross-rack", lambda row: None if row.cross_share is None else row.cross_bytes, bytes_text
+    ),
+    FigureColumn("share", lambda row: row.cross_share, "{:.1%}".format),
+    FigureColumn("moves", lambda row: row.moves, "{:,}".format),
+    FigureColumn("plans", lambda row: sum(row.plans.values()), "{:,}".format),
+    # Not compared: it depends on the machine.
+    FigureColumn(
+        "plan ms", lambda row: row.plan_seconds["mean"] * 1000, "{:.1f}".format, compared=False
+    ),
 )
 
 
 def table(rows: Sequence[StrategyFigures]) -> str:
     """Figures in aligned columns; the least value of a column is starred if the values differ."""
-    values = [_values(row) for row in rows]
-    best = [least(column) for column in zip(*values, strict=True)]
-    lines = [["strategy", *(f"{name} " for name in COLUMNS)]]
-    for row, figures_of in zip(rows, values, strict=True):
+    columns = [["strategy", *(row.strategy for row in rows)]]
+    for name, value_of, text_of, compared in COLUMNS:
+        values = [value_of(row) for row in rows]
+        best = least(values) if compared else None
         cells = [
-            text + ("*" if value is not None and value == lowest else " ")
-            for text, value, lowest in zip(_cells(row), figures_of, best, strict=True)
+            "- " if value is None else text_of(value) + ("*" if value == best else " ")
+            for value in values
         ]
-        lines.append([row.strategy, *cells])
-    return aligned(lines)
-
-
-def _values(row: StrategyFigures) -> list[float | None]:
-    return [
-        row.above,
-        row.group_above,
-        row.wait,
-        row.lag["p50"],
-        row.lag["p99"],
-        row.lag["max"],
-        row.drain["p99"],
-        row.cross_bytes if row.cross_share is not None else None,
-        row.cross_share,
-        row.moves,
-        sum(row.plans.values()),
-        None,  # not compared: it depends on the machine
-    ]
-
-
-def _cells(row: StrategyFigures) -> list[str]:
-    return [
-        f"{row.above:.3%}",
-        f"{row.group_above:.1%}",
-        f"{row.wait:.2f} s",
-        f"{row.lag['p50']:,.0f}",
-        f"{row.lag['p99']:,.0f}",
-        f"{row.lag['max']:,.0f}",
-        f"{row.drain['p99']:,.1f} s",
-        bytes_text(row.cross_bytes) if row.cross_share is not None else "-",
-        f"{row.cross_share:.1%}" if row.cross_share is not None else "-",
-        f"{row.moves:,}",
-        f"{sum(row.plans.values()):,}",
-        f"{row.plan_seconds['mean'] * 1000:.1f}",
-    ]
+        columns.append([f"{name} ", *cells])
+    return aligned([*zip(*columns, strict=True)])
