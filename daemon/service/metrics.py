@@ -39,14 +39,14 @@ from levelwind.daemon.config.listen import (
 from levelwind.daemon.control.settings import Cause
 from levelwind.daemon.gauges.group_families import families
 from levelwind.daemon.gauges.group_gauges import GroupGauges
-from levelwind.daemon.service.availability.freeze_metrics import FreezeCollector
+from levelwind.daemon.service.availability.freeze_metrics import freeze_families
 from levelwind.daemon.service.availability.latest_facts import PATIENCE_SECONDS
 from levelwind.daemon.telemetry.pipeline_metrics import BUCKETS_SECONDS, PipelineMetrics
 from levelwind.daemon.telemetry.unwritten_records import UnwrittenRecords
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from _typeshed import ReadableBuffer
     from prometheus_client.core import Metric
@@ -90,13 +90,16 @@ class Metrics:
         self._readiness: Callable[[float], Readiness | None] = lambda _: None
         ProcessCollector(registry=self.registry)
         self._gauges = gauges or GroupGauges()
-        self.registry.register(_Groups(self._new_facts, now, self._gauges, cluster))
-        self.registry.register(_Proxied(self._proxy_standings))
         self.unwritten = UnwrittenRecords()
-        self.registry.register(_Unwritten(self.unwritten))
         self._poll: PollFigures | None = None
-        self.registry.register(_Polled(lambda: self._poll))
-        self.registry.register(FreezeCollector(self.readiness))
+        for families_of in (
+            lambda: _groups(self._new_facts(), now(), self._gauges, cluster),
+            lambda: _proxied(self._proxy_standings),
+            lambda: _unwritten(self.unwritten),
+            lambda: _polled(self._poll),
+            lambda: freeze_families(self.readiness()),
+        ):
+            self.registry.register(_MeasuredCollector(families_of))
         Info("levelwind", "The daemon.", registry=self.registry).info({"version": version})
         self.pipeline = PipelineMetrics(self.registry)
         self._add_control_metrics()
@@ -215,90 +218,69 @@ class Metrics:
         )
 
 
-# Gauges of the groups.
+# Gauges that are measured at each scrape.
 
 
-class _Groups(Collector):
-    """Measures the groups at each scrape."""
+class _MeasuredCollector(Collector):
+    """Measures some gauges at each scrape."""
 
-    def __init__(
-        self,
-        facts: Callable[[], ControlFacts | None],
-        now: Callable[[], float],
-        gauges: GroupGauges,
-        cluster: str,
-    ) -> None:
-        self._facts = facts
-        self._now = now
-        self._gauges = gauges
-        self._cluster = cluster
+    def __init__(self, families_of: Callable[[], Iterable[Metric]]) -> None:
+        self._families_of = families_of
 
-    def collect(self) -> Iterator[Metric]:
-        facts = self._facts()
-        leading = GaugeMetricFamily(
-            "levelwind_leading", "1 while this daemon is the planner, else 0."
-        )
-        leading.add_metric([], float(facts is not None))
-        yield leading
-        if facts is None:
-            self._gauges.forget()
-        else:
-            yield from families(facts, self._now(), self._gauges, cluster=self._cluster)
+    def collect(self) -> Iterable[Metric]:
+        return self._families_of()
 
 
-class _Unwritten(Collector):
-    """Counts the records that their topics have no room for."""
+def _groups(
+    facts: ControlFacts | None, now: float, gauges: GroupGauges, cluster: str
+) -> Iterator[Metric]:
+    """Whether this daemon leads, and the gauges of the groups."""
+    leading = GaugeMetricFamily("levelwind_leading", "1 while this daemon is the planner, else 0.")
+    leading.add_metric([], float(facts is not None))
+    yield leading
+    if facts is None:
+        gauges.forget()
+    else:
+        yield from families(facts, now, gauges, cluster=cluster)
 
-    def __init__(self, unwritten: UnwrittenRecords) -> None:
-        self._unwritten = unwritten
 
-    def collect(self) -> Iterator[Metric]:
-        family = GaugeMetricFamily(
-            "levelwind_unwritten_records",
-            "Records of a group or topic that are larger than one of levelwind's topics takes.",
-            labels=("topic", "name"),
-        )
-        found = collections.Counter((topic, str(key[1])) for topic, key in self._unwritten.found())
-        for labels, number in sorted(found.items()):
-            family.add_metric(labels, number)
+def _unwritten(unwritten: UnwrittenRecords) -> Iterator[Metric]:
+    """The records that their topics have no room for."""
+    family = GaugeMetricFamily(
+        "levelwind_unwritten_records",
+        "Records of a group or topic that are larger than one of levelwind's topics takes.",
+        labels=("topic", "name"),
+    )
+    found = collections.Counter((topic, str(key[1])) for topic, key in unwritten.found())
+    for labels, number in sorted(found.items()):
+        family.add_metric(labels, number)
+    yield family
+
+
+def _polled(figures: PollFigures | None) -> Iterator[Metric]:
+    """The last round of questions for commits; without polling, nothing."""
+    for name, text, of in (
+        ("polled_groups", "Groups that coordinators are asked for.", "groups"),
+        ("unpolled_groups", "Groups whose coordinators refuse to answer.", "refused"),
+        ("poll_requests", "Requests of the last round of questions for commits.", "requests"),
+        ("poll_seconds", "Duration of that round, in seconds.", "seconds"),
+    ):
+        family = GaugeMetricFamily(f"levelwind_{name}", text)
+        if figures is not None:
+            family.add_metric([], getattr(figures, of))
         yield family
 
 
-class _Polled(Collector):
-    """Shows the last round of questions for commits; without polling, nothing."""
-
-    def __init__(self, figures: Callable[[], PollFigures | None]) -> None:
-        self._figures = figures
-
-    def collect(self) -> Iterator[Metric]:
-        figures = self._figures()
-        for name, text, of in (
-            ("polled_groups", "Groups that coordinators are asked for.", "groups"),
-            ("unpolled_groups", "Groups whose coordinators refuse to answer.", "refused"),
-            ("poll_requests", "Requests of the last round of questions for commits.", "requests"),
-            ("poll_seconds", "Duration of that round, in seconds.", "seconds"),
-        ):
-            family = GaugeMetricFamily(f"levelwind_{name}", text)
-            if figures is not None:
-                family.add_metric([], getattr(figures, of))
-            yield family
-
-
-class _Proxied(Collector):
-    """Shows how the leader proxy stands to each of its groups."""
-
-    def __init__(self, standings: Mapping[str, str]) -> None:
-        self._standings = standings
-
-    def collect(self) -> Iterator[Metric]:
-        family = GaugeMetricFamily(
-            "levelwind_group_proxy",
-            "1 for how the leader proxy stands to a group: leading, waiting for the lead, ...",
-            labels=("group", "standing"),
-        )
-        for group, standing in list(self._standings.items()):
-            family.add_metric([group, standing], 1.0)
-        yield family
+def _proxied(standings: Mapping[str, str]) -> Iterator[Metric]:
+    """The standing of the leader proxy in each of its groups."""
+    family = GaugeMetricFamily(
+        "levelwind_group_proxy",
+        "1 for how the leader proxy stands to a group: leading, waiting for the lead, ...",
+        labels=("group", "standing"),
+    )
+    for group, standing in list(standings.items()):
+        family.add_metric([group, standing], 1.0)
+    yield family
 
 
 # Serving.

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from prometheus_client.core import GaugeMetricFamily
-from prometheus_client.registry import Collector
 
 from levelwind.daemon.control.freeze.freeze_reason import FreezeReason
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from prometheus_client.core import Metric
 
@@ -19,29 +18,22 @@ if TYPE_CHECKING:
 OF_ALL_GROUPS = tuple(reason for reason in FreezeReason if reason is not FreezeReason.MEMBERS)
 
 
-class FreezeCollector(Collector):
-    """Shows why planning is frozen, for all groups and for single ones."""
-
-    def __init__(self, readiness: Callable[[], Readiness | None]) -> None:
-        self._readiness = readiness
-
-    def collect(self) -> Iterator[Metric]:
-        """Yield the gauges; a daemon that does not lead freezes nothing."""
-        found = self._readiness()
-        frozen = GaugeMetricFamily(
-            "levelwind_frozen",
-            "1 while planning is frozen for all groups for the reason, else 0.",
-            labels=("reason",),
-        )
-        groups = GaugeMetricFamily(
-            "levelwind_group_frozen",
-            "1 while a group is frozen for a reason of its own.",
-            labels=("group", "reason"),
-        )
-        for reason in OF_ALL_GROUPS:
-            held = found is not None and reason.value in found.frozen
-            frozen.add_metric([reason.value], float(held))
-        for group, reasons in (found.frozen_groups if found else {}).items():
-            for reason_name in reasons:
-                groups.add_metric([group, reason_name], 1.0)
-        yield from (frozen, groups)
+def freeze_families(readiness: Readiness | None) -> Iterator[Metric]:
+    """Yield the gauges; a daemon that does not lead freezes nothing."""
+    frozen = GaugeMetricFamily(
+        "levelwind_frozen",
+        "1 while planning is frozen for all groups for the reason, else 0.",
+        labels=("reason",),
+    )
+    groups = GaugeMetricFamily(
+        "levelwind_group_frozen",
+        "1 while a group is frozen for a reason of its own.",
+        labels=("group", "reason"),
+    )
+    for reason in OF_ALL_GROUPS:
+        held = readiness is not None and reason.value in readiness.frozen
+        frozen.add_metric([reason.value], float(held))
+    for group, reasons in (readiness.frozen_groups if readiness else {}).items():
+        for reason_name in reasons:
+            groups.add_metric([group, reason_name], 1.0)
+    yield from (frozen, groups)

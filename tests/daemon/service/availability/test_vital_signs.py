@@ -4,7 +4,7 @@ import pytest
 
 from levelwind.daemon.control.freeze.freeze_reason import FreezeReason
 from levelwind.daemon.control.settings import ControlSettings, FreezeSettings
-from levelwind.daemon.service.availability.freeze_metrics import FreezeCollector
+from levelwind.daemon.service.availability.freeze_metrics import freeze_families
 from levelwind.daemon.service.availability.readiness import Readiness
 from levelwind.daemon.service.availability.vital_signs import VitalSigns
 
@@ -52,12 +52,12 @@ def test_the_freeze_is_seen_in_the_metrics():
         frozen={"brokers": "2 of 3 brokers do not answer"},
         frozen_groups={"orders": {"lag": "old"}},
     )
-    frozen, groups = FreezeCollector(lambda: readiness).collect()
+    frozen, groups = freeze_families(readiness)
     values = {sample.labels["reason"]: sample.value for sample in frozen.samples}
     assert values == {"metadata": 0, "clock": 0, "brokers": 1, "rejects": 0, "lag": 0}
     assert [(s.labels, s.value) for s in groups.samples] == [
         ({"group": "orders", "reason": "lag"}, 1.0)
     ]
-    frozen, groups = FreezeCollector(lambda: None).collect()
+    frozen, groups = freeze_families(None)
     assert {sample.value for sample in frozen.samples} == {0}
     assert groups.samples == []
