@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from levelwind.daemon.control import planning
 from levelwind.daemon.control.snapshot import known_speeds
 from levelwind.daemon.errors import NotFoundError
-from levelwind.daemon.kafka.topic_reader import read_to_end
-from levelwind.daemon.shown_groups.group_view import KINDS, GroupView, GroupViews, find_group
+from levelwind.daemon.kafka.topic_reader import GROUP_KINDS, read_to_end
+from levelwind.daemon.shown_groups.group_view import GroupView, GroupViews, find_group
 from levelwind.daemon.shown_groups.shown_group import ShownGroup
 
 if TYPE_CHECKING:
@@ -29,7 +29,9 @@ def read_group(settings: Settings, name: str) -> Group:
         NotFoundError: no such group is known, levelwind does not manage its members, or the
             cluster does not have levelwind's topics yet.
     """
-    read = read_to_end(settings.client(), settings.topics, KINDS, timeout=settings.topic.timeout)
+    read = read_to_end(
+        settings.client(), settings.topics, GROUP_KINDS, timeout=settings.topic.timeout
+    )
     records = ((entry.kind, entry.record) for entry in read)
     return group_from_records(records, name, settings.planning_of(name).record_bytes)
 

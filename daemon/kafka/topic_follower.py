@@ -17,6 +17,7 @@ from confluent_kafka import OFFSET_BEGINNING, KafkaError
 from levelwind.daemon.errors import LevelwindError
 from levelwind.daemon.kafka.repeated_records import RepeatedRecords
 from levelwind.daemon.kafka.topic_reader import (
+    CONTROL_KINDS,
     POLL_SECONDS,
     ConsumedRecord,
     ReadProgress,
@@ -27,7 +28,6 @@ from levelwind.daemon.kafka.topic_reader import (
     next_offset,
     open_consumer,
     poll_batch,
-    read_to_end,
     stable_ends,
     take_message,
 )
@@ -41,8 +41,6 @@ if TYPE_CHECKING:
 
     from levelwind.assignors.protocol.topics import TopicKind, Topics
 
-__all__ = ["ConsumedRecord", "RejectedMessage", "TopicFollower", "read_to_end"]
-
 
 @dataclass(slots=True, kw_only=True)
 class TopicFollower:
@@ -50,14 +48,7 @@ class TopicFollower:
 
     client_config: Mapping[str, Any]
     topics: Topics
-    kinds: tuple[TopicKind, ...] = (
-        "members",
-        "assignments",
-        "lag",
-        "triggers",
-        "metadata",
-        "control",
-    )
+    kinds: tuple[TopicKind, ...] = CONTROL_KINDS
     samples: bool = False
     """Whether to hand on the samples of offsets in `metadata`."""
     on_record: Callable[[ConsumedRecord], None]

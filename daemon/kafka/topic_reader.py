@@ -44,6 +44,12 @@ if TYPE_CHECKING:
 BATCH = 1000
 """The most messages of one poll."""
 
+GROUP_KINDS: tuple[TopicKind, ...] = ("metadata", "lag", "triggers", "members", "assignments")
+"""The topics that describe the groups."""
+
+CONTROL_KINDS: tuple[TopicKind, ...] = (*GROUP_KINDS, "control")
+"""The topics that the control follows."""
+
 POLL_SECONDS = 0.2
 """Longest wait of one poll for a message."""
 

@@ -21,7 +21,7 @@ from levelwind.daemon.decisions.encoding import entry_parts
 from levelwind.daemon.decisions.reading import find_decision
 from levelwind.daemon.errors import NotFoundError
 from levelwind.daemon.kafka.record_writer import outgoing, write
-from levelwind.daemon.kafka.topic_reader import read_to_end
+from levelwind.daemon.kafka.topic_reader import CONTROL_KINDS, read_to_end
 from levelwind.daemon.kafka.topic_setup import partition_counts
 from levelwind.daemon.levers.fitting import check_fits, check_size
 from levelwind.daemon.levers.orders import OperatorOrder, OrderError
@@ -35,16 +35,6 @@ if TYPE_CHECKING:
     from levelwind.assignors.protocol.topics import TopicKind
     from levelwind.daemon.config.settings import Settings
     from levelwind.daemon.levers.orders import Operator, Records
-
-READ_KINDS: tuple[TopicKind, ...] = (
-    "metadata",
-    "lag",
-    "triggers",
-    "members",
-    "assignments",
-    "control",
-)
-"""The topics that an order is checked and previewed against."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +72,7 @@ def read_records(settings: Settings) -> list[tuple[TopicKind, Record | Tombstone
         NotFoundError: the cluster does not have levelwind's topics yet.
         ClusterUnavailableError: the cluster does not answer.
     """
-    return _read(settings, READ_KINDS)
+    return _read(settings, CONTROL_KINDS)
 
 
 def read_control(settings: Settings) -> list[tuple[TopicKind, Record | Tombstone]]:

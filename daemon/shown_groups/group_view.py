@@ -27,7 +27,7 @@ from levelwind.assignors.protocol.records import (
 from levelwind.assignors.protocol.records.reassembly import Reassembly
 from levelwind.daemon.console import status
 from levelwind.daemon.errors import NotFoundError
-from levelwind.daemon.kafka.topic_reader import read_to_end
+from levelwind.daemon.kafka.topic_reader import GROUP_KINDS, read_to_end
 from levelwind.daemon.observer.cluster_state import leader_only_brokers
 from levelwind.daemon.printable import one_line
 
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 
 MAX_SUGGESTIONS = 5
 """Largest number of group names in an error message."""
-KINDS: tuple[TopicKind, ...] = ("metadata", "lag", "triggers", "members", "assignments")
 
 
 @dataclass(slots=True)
@@ -127,7 +126,7 @@ class GroupViews:
                 self._measure(measured)
             case MemberRecord() | MemberAssignment() | PlanShard() as part:
                 self._add(part)
-            case Tombstone(key=ended) if len(ended) > 1 and kind in KINDS:
+            case Tombstone(key=ended) if len(ended) > 1 and kind in GROUP_KINDS:
                 self._view(str(ended[1])).unwritten.pop(ended, None)
                 self._drop(kind, [str(part) for part in ended])
             case _:
@@ -225,7 +224,7 @@ def read_views(settings: Settings) -> dict[str, GroupView]:
     views = GroupViews()
     with status(f"reading {settings.prefix}* from {settings.bootstrap}"):
         for entry in read_to_end(
-            settings.client(), settings.topics, KINDS, timeout=settings.topic.timeout
+            settings.client(), settings.topics, GROUP_KINDS, timeout=settings.topic.timeout
         ):
             views.apply(entry.kind, entry.record)
     return views.groups

@@ -22,9 +22,10 @@ from levelwind.assignors.protocol.records import (
 )
 from levelwind.assignors.protocol.unread_lag import UnreadLag
 from levelwind.daemon.api.views.lag_history import INTERVAL_SECONDS, LagHistory, LagPoint
+from levelwind.daemon.kafka.topic_reader import GROUP_KINDS
 from levelwind.daemon.service.log_image import LogImage
 from levelwind.daemon.shown_groups.group_documents import group_summary
-from levelwind.daemon.shown_groups.group_view import KINDS, GroupViews
+from levelwind.daemon.shown_groups.group_view import GroupViews
 from levelwind.daemon.shown_groups.shown_group import ShownGroup
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ class LiveView:
                 continue  # the record before it stays
             if isinstance(record, LagRecord):
                 self._note_inputs(record)
-            if read.kind in KINDS:
+            if read.kind in GROUP_KINDS:
                 self._apply(read.kind, record)
             elif read.kind == "control":
                 self._controls[record.key] = record
