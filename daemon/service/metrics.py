@@ -12,6 +12,7 @@ import collections
 import threading
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from io import BufferedIOBase
 from typing import TYPE_CHECKING, Any
 from wsgiref.simple_server import WSGIRequestHandler
@@ -135,20 +136,24 @@ class Metrics:
         return self._facts(PATIENCE_SECONDS)
 
     def _add_control_metrics(self) -> None:
-        self._ticks = self._histogram(
+        counter = partial(Counter, namespace="levelwind", registry=self.registry)
+        histogram = partial(
+            Histogram, namespace="levelwind", buckets=BUCKETS_SECONDS, registry=self.registry
+        )
+        self._ticks = histogram(
             "observer_tick_seconds", "Duration of a tick of the observer, in seconds.", ("tick",)
         )
-        self._unanswered = self._counter(
+        self._unanswered = counter(
             "observer_unanswered_ticks",
             "Ticks of the observer that the cluster did not answer.",
             ("tick",),
         )
-        self._decisions = self._counter(
+        self._decisions = counter(
             "decisions",
             "Decisions about a plan, by outcome and by cause of the plan.",
             ("outcome", "cause"),
         )
-        self._moves = self._counter(
+        self._moves = counter(
             "moved_partitions", "Partitions moved by plans, by cause of the plan.", ("cause",)
         )
         # A series that began with its first count would hide that one from `increase()`.
@@ -156,15 +161,15 @@ class Metrics:
             self._moves.labels(cause)
             for outcome in OUTCOMES.values():
                 self._decisions.labels(outcome, cause)
-        self._handover = self._histogram(
+        self._handover = histogram(
             "handover_seconds", "Seconds from a plan until every partition is with its new owner."
         )
-        self._evicted = self._counter(
+        self._evicted = counter(
             "evicted_members", "Members from which the planner took everything."
         )
 
-        self._takeovers = self._counter("takeovers", "Times that this daemon became the planner.")
-        self._rejected = self._counter(
+        self._takeovers = counter("takeovers", "Times that this daemon became the planner.")
+        self._rejected = counter(
             "rejected_records",
             "Records of levelwind's topics that this daemon could not read or did not accept.",
             ("topic",),
@@ -208,14 +213,6 @@ class Metrics:
     def on_poll(self, figures: PollFigures | None) -> None:
         """Show a round of questions for commits; None: this daemon polls no more."""
         self._poll = figures
-
-    def _counter(self, name: str, text: str, labels: tuple[str, ...] = ()) -> Counter:
-        return Counter(f"levelwind_{name}", text, labels, registry=self.registry)
-
-    def _histogram(self, name: str, text: str, labels: tuple[str, ...] = ()) -> Histogram:
-        return Histogram(
-            f"levelwind_{name}", text, labels, buckets=BUCKETS_SECONDS, registry=self.registry
-        )
 
 
 # Gauges that are measured at each scrape.

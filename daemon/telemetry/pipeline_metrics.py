@@ -6,6 +6,7 @@ and the figures of its last batch, which then stand for the batches between.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -24,51 +25,48 @@ class PipelineMetrics:
     """The metrics `levelwind_pipeline_*`; every method may be called from any thread."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self._registry = registry
-        self._up = self._gauge("up", "1 while the pipeline's query runs, else 0.")
-        self._deaths = self._counter("deaths", "Ends of the pipeline's process.")
-        self._set_aside = self._counter(
+        prefix = "levelwind_pipeline"
+        counter = partial(Counter, namespace=prefix, registry=registry)
+        gauge = partial(Gauge, namespace=prefix, registry=registry)
+        histogram = partial(Histogram, namespace=prefix, buckets=BUCKETS_SECONDS, registry=registry)
+        self._up = gauge("up", "1 while the pipeline's query runs, else 0.")
+        self._deaths = counter("deaths", "Ends of the pipeline's process.")
+        self._set_aside = counter(
             "checkpoints_set_aside",
             "Checkpoints that could not be continued and were moved away.",
         )
-        self._batch = self._histogram(
-            "batch_seconds", "Duration of a batch of the query, in seconds."
-        )
-        self._phase = self._counter(
+        self._batch = histogram("batch_seconds", "Duration of a batch of the query, in seconds.")
+        self._phase = counter(
             "phase_seconds", "Seconds that batches spent, by Spark's phase.", ("phase",)
         )
-        self._records = self._counter("records", "Kafka records that the query has read.")
-        self._behind = self._gauge(
-            "behind_records", "Kafka records that the last batch left unread."
-        )
-        self._caught_up = self._gauge(
+        self._records = counter("records", "Kafka records that the query has read.")
+        self._behind = gauge("behind_records", "Kafka records that the last batch left unread.")
+        self._caught_up = gauge(
             "caught_up_ratio",
             "Share of the backlog that has been read; 1 once the query keeps pace.",
         )
-        self._delay = self._histogram(
+        self._delay = histogram(
             "delay_seconds",
             "Age of a batch's newest record at the end of the batch, in seconds.",
         )
-        self._newest = self._gauge(
+        self._newest = gauge(
             "newest_timestamp_seconds",
             "Time of the newest record read, in seconds since the epoch; NaN before the first.",
         )
         self._newest.set(float("nan"))  # no time, so that no alert takes it for an old one
-        self._state_rows = self._gauge("state_rows", "Keys in the query's state stores.")
-        self._state_bytes = self._gauge(
-            "state_bytes", "Memory of the query's state stores, in bytes."
-        )
-        self._rejected = self._counter(
+        self._state_rows = gauge("state_rows", "Keys in the query's state stores.")
+        self._state_bytes = gauge("state_bytes", "Memory of the query's state stores, in bytes.")
+        self._rejected = counter(
             "rejected_records",
             "Kafka records that could not be read, by reason.",
             ("reason",),
         )
-        self._skipped = self._counter(
+        self._skipped = counter(
             "skipped_records",
             "Kafka records without information about lag, by kind.",
             ("kind",),
         )
-        self._report_age = self._gauge(
+        self._report_age = gauge(
             "report_age_seconds",
             "Seconds since the last record of a pipeline that runs elsewhere; NaN for a child.",
         )
@@ -150,21 +148,6 @@ class PipelineMetrics:
         self._report_age.set(seconds)
         if silent:
             self._up.set(0)
-
-    def _counter(self, name: str, text: str, labels: tuple[str, ...] = ()) -> Counter:
-        return Counter(f"levelwind_pipeline_{name}", text, labels, registry=self._registry)
-
-    def _gauge(self, name: str, text: str) -> Gauge:
-        return Gauge(f"levelwind_pipeline_{name}", text, registry=self._registry)
-
-    def _histogram(self, name: str, text: str, labels: tuple[str, ...] = ()) -> Histogram:
-        return Histogram(
-            f"levelwind_pipeline_{name}",
-            text,
-            labels,
-            buckets=BUCKETS_SECONDS,
-            registry=self._registry,
-        )
 
 
 def _batch_between(record: PipelineRecord, before: PipelineRecord | None) -> dict[str, Any]:
