@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING
 
 from levelwind.daemon.service.availability.readiness import Readiness
@@ -49,7 +49,7 @@ class ApiContext:
         """
         readiness = self.readiness(patience)
         return {
-            **readiness.as_json(),
+            **asdict(readiness),
             "ready": readiness.caught_up,
             "version": self.version,
             "levers": self.tokens is not None,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -52,7 +51,7 @@ class ControlContext:
     at: int
     """Wall clock, milliseconds since the epoch. Records carry it; the only decisions that depend on
     it are whether a sample of lag is too old, and how much of a cooldown is left after a start."""
-    frozen: Mapping[FreezeReason, str] = field(default_factory=lambda: MappingProxyType({}))
+    frozen: Mapping[FreezeReason, str] = field(default_factory=dict)
     """Why planning is frozen for all groups; empty while it is not."""
 
     def time_of(self, group: str) -> PlannerTime:

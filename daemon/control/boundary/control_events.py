@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from itertools import groupby
-from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
 
 from msgspec import Struct
@@ -56,7 +55,7 @@ class Ticked:
 
     budget: PlanBudget | None = None
     """How many plans each step from now on may make; None for as many as are due."""
-    frozen: Mapping[FreezeReason, str] = field(default_factory=lambda: MappingProxyType({}))
+    frozen: Mapping[FreezeReason, str] = field(default_factory=dict)
     """Why planning is frozen for all groups from now on; empty for not at all."""
 
 

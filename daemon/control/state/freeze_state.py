@@ -8,7 +8,6 @@ Hand-overs under way go on.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from levelwind.daemon.control.context import LogEvent
@@ -23,8 +22,8 @@ if TYPE_CHECKING:
 class FreezeState:
     """The reasons that hold for all groups, each with a text for people."""
 
-    reasons: Mapping[FreezeReason, str] = field(default_factory=lambda: MappingProxyType({}))
-    since: Mapping[FreezeReason, float] = field(default_factory=lambda: MappingProxyType({}))
+    reasons: Mapping[FreezeReason, str] = field(default_factory=dict)
+    since: Mapping[FreezeReason, float] = field(default_factory=dict)
     """Boot seconds since which each reason holds."""
 
     def changed(

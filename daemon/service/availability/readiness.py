@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from levelwind.daemon.control.state.group_freeze import group_reasons
@@ -33,25 +32,11 @@ class Readiness:
     """The daemon that leads, as far as is known."""
     planner_epoch: int | None
     """The leader's epoch."""
-    frozen: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    frozen: Mapping[str, str] = field(default_factory=dict)
     """Why planning is frozen for all groups, by reason; empty while it is not, and where another
     daemon leads."""
-    frozen_groups: Mapping[str, Mapping[str, str]] = field(
-        default_factory=lambda: MappingProxyType({})
-    )
+    frozen_groups: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Groups that are frozen for reasons of their own, by name and reason."""
-
-    def as_json(self) -> dict[str, object]:
-        """Return the fields as JSON has them."""
-        return {
-            "role": self.role,
-            "caught_up": self.caught_up,
-            "instance": self.instance,
-            "leader": self.leader,
-            "planner_epoch": self.planner_epoch,
-            "frozen": dict(self.frozen),
-            "frozen_groups": {name: dict(why) for name, why in self.frozen_groups.items()},
-        }
 
 
 def standby_readiness(leadership: Leadership, instance: str) -> Readiness:

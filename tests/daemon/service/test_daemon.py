@@ -2,6 +2,7 @@
 
 import threading
 import time
+from dataclasses import asdict
 from itertools import count
 from types import SimpleNamespace
 
@@ -388,7 +389,7 @@ def test_a_daemon_that_takes_over_and_cannot_read_gives_the_lead_up(parts):
 
 
 def test_readiness_says_which_part_a_daemon_has(parts):
-    assert parts.daemon.readiness().as_json() == {
+    assert asdict(parts.daemon.readiness()) == {
         "role": "starting",
         "caught_up": False,
         "instance": "me",
