@@ -21,13 +21,7 @@ from levelwind.daemon.api.views.lag_history import INTERVAL_SECONDS
 from levelwind.daemon.api.views.live_view import LiveView
 from levelwind.daemon.api.views.record_tap import RecordTap
 from levelwind.daemon.config.http_section import HttpSection
-from levelwind.daemon.config.listen import (
-    KEEP_ALIVE_SECONDS,
-    cannot_listen,
-    listen_address,
-    listening_socket,
-    shown_address,
-)
+from levelwind.daemon.config.listen import KEEP_ALIVE_SECONDS, listening_socket, shown_address
 from levelwind.daemon.service.availability.http_serving import HttpServing
 from levelwind.daemon.telemetry.logger import Logger
 from levelwind.daemon.wall_clock import now_ms
@@ -84,7 +78,9 @@ class HttpServer(HttpServing):
         if settings.http.tls_file:
             self._certificate = CertificateFile(settings.http.tls_file)
             self._certificate.check()
-        self._socket = _bound(settings.http.listen)
+        listen = settings.http.listen
+        makes_way = listen == DEFAULT_LISTEN
+        _, self._socket = listening_socket("http.listen", listen, or_any_port=makes_way)
         self._context = ApiContext(
             settings=lambda: settings,
             version=version("levelwind"),
@@ -189,20 +185,6 @@ class HttpServer(HttpServing):
             if tls is not None and self._certificate is not None:
                 self._certificate.renew(tls)
             await asyncio.sleep(INTERVAL_SECONDS)
-
-
-def _bound(listen: str) -> socket.socket:
-    """Return a socket that listens; the default address makes way for another process's."""
-    host, port = listen_address("http.listen", listen)
-    try:
-        try:
-            return listening_socket(host, port, KEEP_ALIVE_SECONDS)
-        except OSError:
-            if listen != DEFAULT_LISTEN:
-                raise
-            return listening_socket(host, 0, KEEP_ALIVE_SECONDS)
-    except OSError as error:
-        raise cannot_listen("http.listen", listen, error) from error
 
 
 def _hosts(section: HttpSection, bound: socket.socket) -> frozenset[str] | None:

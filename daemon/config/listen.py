@@ -47,18 +47,35 @@ def _every_address() -> str:
     return EVERY_ADDRESS
 
 
-def listening_socket(host: str, port: int, patience_seconds: float) -> socket.socket:
-    """Return a socket that listens at an address of `listen_address`.
+def listening_socket(
+    setting: str, listen: str, *, or_any_port: bool = False
+) -> tuple[str, socket.socket]:
+    """Return the host of an address, and a socket that listens there.
 
     Args:
-        host: the host, or an address of it.
-        port: the port; 0 for any free one.
-        patience_seconds: the time after which the system ends an accepted connection whose peer
-            takes nothing of what is written.
+        setting: the name of the setting, for the error.
+        listen: the value of the setting.
+        or_any_port: whether any free port will do where the machine does not give that one.
 
     Raises:
-        OSError: the machine does not give the address.
+        ConfigurationError: the value is no address, or the machine does not give it.
     """
+    host, port = listen_address(setting, listen)
+    try:
+        try:
+            return host, _opened(host, port)
+        except OSError:
+            if not or_any_port:
+                raise
+            return host, _opened(host, 0)
+    except OSError as error:
+        raise ConfigurationError(
+            f"{setting}: cannot listen on {listen}: {error.strerror or error};"
+            " choose another address, or leave the setting empty"
+        ) from error
+
+
+def _opened(host: str, port: int) -> socket.socket:
     # Of a name with addresses of both families that of IPv4.
     family, kind, _, _, address = min(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
     opened = socket.socket(family, kind)
@@ -68,7 +85,7 @@ def listening_socket(host: str, port: int, patience_seconds: float) -> socket.so
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         # Likewise: a peer that does not read its answer, however large, keeps its place no longer.
         if hasattr(socket, "TCP_USER_TIMEOUT"):  # macOS lacks it
-            patience_ms = round(patience_seconds * 1000)
+            patience_ms = KEEP_ALIVE_SECONDS * 1000
             opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, patience_ms)
         if host == EVERY_ADDRESS:
             opened.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
@@ -78,20 +95,6 @@ def listening_socket(host: str, port: int, patience_seconds: float) -> socket.so
         opened.close()
         raise
     return opened
-
-
-def cannot_listen(setting: str, listen: str, error: OSError) -> ConfigurationError:
-    """Return the error for an address that the machine does not give.
-
-    Args:
-        setting: the name of the setting.
-        listen: the value of the setting.
-        error: what the machine said.
-    """
-    return ConfigurationError(
-        f"{setting}: cannot listen on {listen}: {error.strerror or error};"
-        " choose another address, or leave the setting empty"
-    )
 
 
 def shown_address(host: str, port: int) -> str:

@@ -30,13 +30,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.exposition import ThreadingWSGIServer
 from prometheus_client.registry import Collector
 
-from levelwind.daemon.config.listen import (
-    KEEP_ALIVE_SECONDS,
-    cannot_listen,
-    listen_address,
-    listening_socket,
-    shown_address,
-)
+from levelwind.daemon.config.listen import KEEP_ALIVE_SECONDS, listening_socket, shown_address
 from levelwind.daemon.control.settings import Cause
 from levelwind.daemon.gauges.group_families import families
 from levelwind.daemon.gauges.group_gauges import GroupGauges
@@ -303,11 +297,7 @@ def serve(listen: str, registry: CollectorRegistry) -> MetricsServer:
     Raises:
         ConfigurationError: `listen` is no address, or the server cannot listen there.
     """
-    host, port = listen_address("metrics.listen", listen)
-    try:
-        opened = listening_socket(host, port, KEEP_ALIVE_SECONDS)
-    except OSError as error:
-        raise cannot_listen("metrics.listen", listen, error) from error
+    host, opened = listening_socket("metrics.listen", listen)
     server = _ScrapeServer(opened, registry)
     thread = threading.Thread(target=server.serve_forever, name="metrics-server", daemon=True)
     thread.start()
