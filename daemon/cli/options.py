@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import fields
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
@@ -87,6 +87,16 @@ class SettingsSource(NamedTuple):
         return overrides
 
 
+config_option = partial(click.option, "--config", type=click.Path(path_type=Path, dir_okay=False))
+set_option = click.option(
+    "--set",
+    "pairs",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Override one setting, e.g. control.min_gain=0.2; may be repeated.",
+)
+
+
 def with_settings(command: Callable[..., _Result]) -> Callable[..., _Result]:
     """Add the options of every command that talks to a cluster, and pass them as its `source`.
 
@@ -108,23 +118,13 @@ def with_settings(command: Callable[..., _Result]) -> Callable[..., _Result]:
 
     # Click lists the option that was added last first.
     for option in (
-        click.option(
-            "--set",
-            "pairs",
-            multiple=True,
-            metavar="KEY=VALUE",
-            help="Override one setting, e.g. control.min_gain=0.2; may be repeated.",
-        ),
+        set_option,
         click.option(
             "--bootstrap",
             metavar="HOST:PORT[,…]",
             help="Address of the Kafka cluster; overrides the setting `bootstrap`.",
         ),
-        click.option(
-            "--config",
-            type=click.Path(path_type=Path, dir_okay=False),
-            help="TOML file with the settings.",
-        ),
+        config_option(help="TOML file with the settings."),
     ):
         with_source = option(with_source)
     return with_source

@@ -5,12 +5,20 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 import click
 
-from levelwind.daemon.cli.options import Figure, SettingsSource, format_option, with_settings
+from levelwind.daemon.cli.options import (
+    Figure,
+    SettingsSource,
+    config_option,
+    format_option,
+    set_option,
+    with_settings,
+)
 from levelwind.daemon.console import echo
 from levelwind.daemon.printable import one_line
 
@@ -22,6 +30,8 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound="Callable[..., Any]")
 Result = TypeVar("Result")
+
+chart_option = partial(click.option, "--chart", type=click.Path(path_type=Path, dir_okay=False))
 
 
 def problems_or_group(command: Command) -> Command:
@@ -84,11 +94,7 @@ def assign(problems: BinaryIO) -> None:
     metavar="A,B,…",
     help="Strategies to compare; by default those that the problem names, else all.",
 )
-@click.option(
-    "--chart",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Draw the scores into FILE.svg or FILE.png.",
-)
+@chart_option(help="Draw the scores into FILE.svg or FILE.png.")
 @with_settings
 @format_option
 def compare(
@@ -104,7 +110,9 @@ def compare(
 
     strategies = comparing.parse_strategies(names)
     if chart:
-        comparing.check_chart_path(chart)
+        from levelwind.daemon.charts import chart_format  # noqa: PLC0415 - Matplotlib takes half a second
+
+        chart_format(chart)
     comparisons = results(
         problems,
         group,
@@ -234,23 +242,9 @@ def explain(
     show_default=True,
     help="classic: eager strategies stop the whole group, as without levelwind.",
 )
-@click.option(
-    "--chart",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Draw the comparison into FILE.svg or FILE.png.",
-)
-@click.option(
-    "--config",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="TOML file with the settings of the triggers.",
-)
-@click.option(
-    "--set",
-    "pairs",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="Override one setting, e.g. control.min_gain=0.2; may be repeated.",
-)
+@chart_option(help="Draw the comparison into FILE.svg or FILE.png.")
+@config_option(help="TOML file with the settings of the triggers.")
+@set_option
 @format_option
 def simulate(
     names: str | None,
@@ -262,12 +256,13 @@ def simulate(
     **options: Any,
 ) -> None:
     """Simulate a day under several strategies: a scenario, or a recorded trace."""
-    from levelwind.daemon.inspection.compare import check_chart_path  # noqa: PLC0415 - see the package
     from levelwind.daemon.simulation import command  # noqa: PLC0415 - see the package
     from levelwind.daemon.simulation.scenario import Size  # noqa: PLC0415 - see the package
 
     if chart:
-        check_chart_path(chart)
+        from levelwind.daemon.charts import chart_format  # noqa: PLC0415 - Matplotlib takes half a second
+
+        chart_format(chart)
     # The other options are fields of a size or of a request, and named after them.
     size = {field.name: options.pop(field.name) for field in fields(Size) if field.name in options}
     request = command.SimulationRequest(

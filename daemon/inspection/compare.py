@@ -110,18 +110,6 @@ def _title(name: str, group: Group) -> str:
     )
 
 
-def check_chart_path(path: Path) -> None:
-    """Check the path of a chart before anything is computed for the chart.
-
-    Raises:
-        ConfigurationError: the suffix is not that of a supported format, or the directory does
-            not exist.
-    """
-    from levelwind.daemon.charts import chart_format  # noqa: PLC0415 - as below
-
-    chart_format(path)
-
-
 def draw_chart(compared: Sequence[GroupComparison], path: Path) -> None:
     """Draw the comparisons of all valid problems.
 
