@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 ROLES = ("daemon", "pipeline", "consumer", "subscriber", "operator", "assess")
 
 
-@click.command(short_help="Print the ACLs that each role needs.")
+@click.command()
 @click.option(
     "--role",
     type=click.Choice(ROLES),

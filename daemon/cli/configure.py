@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from levelwind.daemon.cli.options import SettingsSource
 
 
-@click.group(short_help="Check or show the settings.")
+@click.group()
 def config() -> None:
     """Check the settings, or show them with their sources."""
 

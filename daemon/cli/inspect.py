@@ -52,7 +52,7 @@ def table_options(command: Callable[..., None]) -> Callable[..., None]:
     return with_settings(command)
 
 
-@click.command(short_help="List the groups.")
+@click.command()
 @click.option(
     "--partitions",
     is_flag=True,
@@ -68,7 +68,7 @@ def groups(partitions: bool, source: SettingsSource, **shown: Any) -> None:
         show_groups(settings, partitions=partitions, **shown)
 
 
-@click.command(short_help="Show one group.")
+@click.command()
 @click.argument("group")
 @table_options
 def describe(group: str, source: SettingsSource, **shown: Any) -> None:
@@ -80,7 +80,7 @@ def describe(group: str, source: SettingsSource, **shown: Any) -> None:
         show_group(settings, group, **shown)
 
 
-@click.command(short_help="Request a new plan for a group.")
+@click.command()
 @click.argument("group")
 @click.option(
     "--reason",
@@ -97,7 +97,7 @@ def rebalance(group: str, reason: str, source: SettingsSource) -> None:
     echo(f"requested a plan for {group}; the daemon logs its decision", err=True)
 
 
-@click.command("dead-letters", short_help="List records that could not be read.")
+@click.command()
 @click.option(
     "--retry", is_flag=True, help="Replay the records that the installed version can read now."
 )
@@ -121,7 +121,7 @@ def dead_letters(retry: bool, topic: str | None, source: SettingsSource, form: s
     echo(inspection.summary(letters, retried=retry), err=True)
 
 
-@click.command(short_help="Record lag samples for a simulation.")
+@click.command()
 @click.argument("file", type=click.File("ab", lazy=False), default="-")
 @click.option("--group", metavar="NAME", help="Record only the lag of this group.")
 @click.option(
@@ -160,7 +160,7 @@ def record(
         )
 
 
-@click.command(short_help="Assess a cluster as it is, read only.")
+@click.command()
 @click.option(
     "--for",
     "seconds",

@@ -28,44 +28,41 @@ class LazyCommand(NamedTuple):
     """Location of a command, and its line in the list of commands."""
 
     module: str
-    """Name of a module of `levelwind.daemon.cli`."""
-    attribute: str
-    """Name of the command in that module."""
+    """Name of a module of `levelwind.daemon.cli`; the command has its own name there."""
     short_help: str
-    """Equal to the command's own short help; a test compares the two."""
 
 
 COMMANDS: Mapping[str, LazyCommand] = {
-    "run": LazyCommand("run", "run", "Run the daemon."),
-    "pipeline": LazyCommand("run", "pipeline", "Run the pipeline without the daemon."),
-    "demo": LazyCommand("run", "demo", "Run a demo on this machine."),
-    "cluster": LazyCommand("run", "cluster", "Run Kafka brokers on this machine."),
-    "assess": LazyCommand("inspect", "assess", "Assess a cluster as it is, read only."),
-    "groups": LazyCommand("inspect", "groups", "List the groups."),
-    "describe": LazyCommand("inspect", "describe", "Show one group."),
-    "rebalance": LazyCommand("inspect", "rebalance", "Request a new plan for a group."),
-    "plan": LazyCommand("operate", "plan", "Say what a new plan would change."),
-    "diff": LazyCommand("operate", "diff", "List the moves between two plans."),
-    "apply": LazyCommand("operate", "apply", "Apply a saved plan."),
-    "approve": LazyCommand("operate", "approve", "Approve a plan that waits."),
-    "rollback": LazyCommand("operate", "rollback", "Go back to an earlier plan."),
-    "pause": LazyCommand("operate", "pause", "Pause a group or all."),
-    "resume": LazyCommand("operate", "resume", "Resume a group or all."),
-    "pin": LazyCommand("operate", "pin", "Pin a partition to a member."),
-    "unpin": LazyCommand("operate", "unpin", "Release a pin."),
-    "drain": LazyCommand("operate", "drain", "Drain a member or a rack."),
-    "undrain": LazyCommand("operate", "undrain", "End the drain of a member or a rack."),
-    "strategy": LazyCommand("operate", "strategy", "Set the strategy of a group."),
-    "decisions": LazyCommand("operate", "decisions", "List decisions and orders."),
-    "replay": LazyCommand("operate", "replay", "Compute a past plan again."),
-    "config": LazyCommand("configure", "config", "Check or show the settings."),
-    "dead-letters": LazyCommand("inspect", "dead_letters", "List records that could not be read."),
-    "record": LazyCommand("inspect", "record", "Record lag samples for a simulation."),
-    "acls": LazyCommand("access", "acls", "Print the ACLs that each role needs."),
-    "assign": LazyCommand("plan", "assign", "Solve assignment problems."),
-    "compare": LazyCommand("plan", "compare", "Compare strategies side by side."),
-    "explain": LazyCommand("plan", "explain", "Explain who owns a partition, and why."),
-    "simulate": LazyCommand("plan", "simulate", "Simulate a day under several strategies."),
+    "run": LazyCommand("run", "Run the daemon."),
+    "pipeline": LazyCommand("run", "Run the pipeline without the daemon."),
+    "demo": LazyCommand("run", "Run a demo on this machine."),
+    "cluster": LazyCommand("run", "Run Kafka brokers on this machine."),
+    "assess": LazyCommand("inspect", "Assess a cluster as it is, read only."),
+    "groups": LazyCommand("inspect", "List the groups."),
+    "describe": LazyCommand("inspect", "Show one group."),
+    "rebalance": LazyCommand("inspect", "Request a new plan for a group."),
+    "plan": LazyCommand("operate", "Say what a new plan would change."),
+    "diff": LazyCommand("operate", "List the moves between two plans."),
+    "apply": LazyCommand("operate", "Apply a saved plan."),
+    "approve": LazyCommand("operate", "Approve a plan that waits."),
+    "rollback": LazyCommand("operate", "Go back to an earlier plan."),
+    "pause": LazyCommand("operate", "Pause a group or all."),
+    "resume": LazyCommand("operate", "Resume a group or all."),
+    "pin": LazyCommand("operate", "Pin a partition to a member."),
+    "unpin": LazyCommand("operate", "Release a pin."),
+    "drain": LazyCommand("operate", "Drain a member or a rack."),
+    "undrain": LazyCommand("operate", "End the drain of a member or a rack."),
+    "strategy": LazyCommand("operate", "Set the strategy of a group."),
+    "decisions": LazyCommand("operate", "List decisions and orders."),
+    "replay": LazyCommand("operate", "Compute a past plan again."),
+    "config": LazyCommand("configure", "Check or show the settings."),
+    "dead-letters": LazyCommand("inspect", "List records that could not be read."),
+    "record": LazyCommand("inspect", "Record lag samples for a simulation."),
+    "acls": LazyCommand("access", "Print the ACLs that each role needs."),
+    "assign": LazyCommand("plan", "Solve assignment problems."),
+    "compare": LazyCommand("plan", "Compare strategies side by side."),
+    "explain": LazyCommand("plan", "Explain who owns a partition, and why."),
+    "simulate": LazyCommand("plan", "Simulate a day under several strategies."),
 }
 
 
@@ -81,7 +78,8 @@ class LazyGroup(click.Group):
         if (lazy := COMMANDS.get(cmd_name)) is None:
             return None
         module = import_module(f"levelwind.daemon.cli.{lazy.module}")
-        command: click.Command = getattr(module, lazy.attribute)
+        command: click.Command = getattr(module, cmd_name.replace("-", "_"))
+        command.short_help = lazy.short_help
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

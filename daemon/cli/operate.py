@@ -53,7 +53,7 @@ def _act(source: SettingsSource, form: str, execute: bool, reason: str, **fields
         print_outcome(outcome)
 
 
-@click.command(short_help="Say what a new plan would change.")
+@click.command()
 @click.argument("group")
 @lever_options
 def plan(group: str, **options: Any) -> None:
@@ -65,7 +65,7 @@ def plan(group: str, **options: Any) -> None:
     _act(action="rebalance", group=group, **options)
 
 
-@click.command(short_help="List the moves between two plans.")
+@click.command()
 @click.argument("group")
 @click.option("--from", "before", metavar="PLAN", help="A recorded plan; by default what is owned.")
 @click.option("--to", "after", metavar="PLAN", help="A recorded plan; by default one made now.")
@@ -87,7 +87,7 @@ def diff(
         echo(f"{len(moves)} partitions differ", err=True)
 
 
-@click.command(short_help="Apply a saved plan.")
+@click.command()
 @click.argument("group")
 @click.argument("file", type=click.File("rb"))
 @lever_options
@@ -109,7 +109,7 @@ def apply(group: str, file: Any, **options: Any) -> None:
     _act(action="apply", group=group, target=target, **options)
 
 
-@click.command(short_help="Pin a partition to a member.")
+@click.command()
 @click.argument("group")
 @click.argument("partition", metavar="TOPIC/N")
 @click.argument("member")
@@ -119,7 +119,7 @@ def pin(group: str, partition: str, member: str, **options: Any) -> None:
     _act(action="pin", group=group, subject=partition, value=member, **options)
 
 
-@click.command(short_help="Release a pin.")
+@click.command()
 @click.argument("group")
 @click.argument("partition", metavar="TOPIC/N")
 @lever_options
@@ -146,7 +146,7 @@ rack_option = click.option("--rack", help="A rack instead of a member.")
 member_argument = click.argument("member", required=False)
 
 
-@click.command(short_help="Drain a member or a rack.")
+@click.command()
 @group_argument
 @member_argument
 @rack_option
@@ -159,7 +159,7 @@ def drain(
     _act(**_drain(group, member, rack, everyone, back=False), **options)
 
 
-@click.command(short_help="End the drain of a member or a rack.")
+@click.command()
 @group_argument
 @member_argument
 @rack_option
@@ -172,7 +172,7 @@ def undrain(
     _act(**_drain(group, member, rack, everyone, back=True), **options)
 
 
-@click.command(short_help="Pause a group or all.")
+@click.command()
 @group_argument
 @all_option
 @lever_options
@@ -181,7 +181,7 @@ def pause(group: str | None, everyone: bool, **options: Any) -> None:
     _act(action="pause", group=_group(group, everyone), **options)
 
 
-@click.command(short_help="Resume a group or all.")
+@click.command()
 @group_argument
 @all_option
 @lever_options
@@ -190,7 +190,7 @@ def resume(group: str | None, everyone: bool, **options: Any) -> None:
     _act(action="resume", group=_group(group, everyone), **options)
 
 
-@click.command(short_help="Set the strategy of a group.")
+@click.command()
 @click.argument("group")
 @click.argument("name", required=False, default="")
 @lever_options
@@ -199,7 +199,7 @@ def strategy(group: str, name: str, **options: Any) -> None:
     _act(action="strategy", group=group, value=name, **options)
 
 
-@click.command(short_help="Approve a plan that waits.")
+@click.command()
 @click.argument("group")
 @click.argument("name", metavar="PLAN")
 @lever_options
@@ -208,7 +208,7 @@ def approve(group: str, name: str, **options: Any) -> None:
     _act(action="approve", group=group, subject=name, **options)
 
 
-@click.command(short_help="Go back to an earlier plan.")
+@click.command()
 @click.argument("group")
 @click.option("--to", "name", metavar="PLAN", required=True, help="A plan of `decisions`.")
 @lever_options
@@ -217,7 +217,7 @@ def rollback(group: str, name: str, **options: Any) -> None:
     _act(action="rollback", group=group, subject=name, **options)
 
 
-@click.command(short_help="List decisions and orders.")
+@click.command()
 @click.argument("group", required=False)
 @click.option("--limit", type=click.IntRange(1, 1_000_000), default=50, show_default=True)
 @click.option("--inputs", is_flag=True, help="With --format json, also what plans were made from.")
@@ -238,7 +238,7 @@ def decisions(
         print_decisions(entries)
 
 
-@click.command(short_help="Compute a past plan again.")
+@click.command()
 @click.argument("name", metavar="DECISION")
 @click.option("--group", metavar="NAME", help="The group, where several have such a plan.")
 @with_settings

@@ -76,7 +76,7 @@ def results(
     return iter([of_group(group, read_group(loaded, group), options)])
 
 
-@click.command(short_help="Solve assignment problems.")
+@click.command()
 @click.argument("problems", type=click.File("rb"), default="-")
 def assign(problems: BinaryIO) -> None:
     """Solve assignment problems, one JSON object a line, from a file or standard input."""
@@ -86,7 +86,7 @@ def assign(problems: BinaryIO) -> None:
         echo(line)
 
 
-@click.command(short_help="Compare strategies side by side.")
+@click.command()
 @problems_or_group
 @click.option(
     "--strategy",
@@ -135,7 +135,7 @@ def compare(
         comparing.draw_chart(shown, chart)
 
 
-@click.command(short_help="Explain who owns a partition, and why.")
+@click.command()
 @problems_or_group
 @click.option("--partition", metavar="TOPIC/N", required=True, help="The partition to explain.")
 @with_settings
@@ -172,7 +172,7 @@ def explain(
                 echo(one_line(line))
 
 
-@click.command(short_help="Simulate a day under several strategies.")
+@click.command()
 @click.option(
     "--scenario",
     default="day",

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from levelwind.daemon.cli.options import SettingsSource
 
 
-@click.command(short_help="Run the daemon.")
+@click.command()
 @with_settings
 @click.option(
     "--log-format",
@@ -41,7 +41,7 @@ def run(source: SettingsSource, log_format: str | None, log_level: str | None) -
     run_daemon(settings, HttpServer, source.read)
 
 
-@click.command(short_help="Run the pipeline without the daemon.")
+@click.command()
 @with_settings
 @click.option(
     "--master",
@@ -77,7 +77,7 @@ def pipeline(
     )
 
 
-@click.command(short_help="Run Kafka brokers on this machine.")
+@click.command()
 @click.option(
     "--brokers", type=click.IntRange(1, 9), default=3, show_default=True, help="Number of brokers."
 )
@@ -102,7 +102,7 @@ def cluster(brokers: int, racks: str, directory: Path, form: str) -> None:
     serve_cluster(brokers, tuple(racks.split(",")), directory, as_json=form == "json")
 
 
-@click.command(short_help="Run a demo on this machine.")
+@click.command()
 @with_settings
 @click.option(
     "--directory",
