@@ -33,13 +33,10 @@ from levelwind.assignors.protocol.records import (
 from levelwind.assignors.protocol.unread_lag import UnreadLag
 from levelwind.daemon.control.audit.group_decision import Decision
 from levelwind.daemon.control.boundary.control_effects import (
-    Audit,
     Effect,
-    FenceCommits,
     Fenced,
     Publish,
     Rollback,
-    concerns,
 )
 from levelwind.daemon.control.boundary.control_events import (
     CommitsFenced,
@@ -53,7 +50,6 @@ from levelwind.daemon.control.boundary.control_events import (
     Recovered,
     SettingsChanged,
     Ticked,
-    together,
 )
 from levelwind.daemon.control.context import Clock, LogEvent
 from levelwind.daemon.control.group_records import apply, sampled, unreadable
@@ -76,33 +72,8 @@ from levelwind.daemon.control.schedule.ticking import plans_allowed, tick
 from levelwind.daemon.control.state.control_state import ControlState, Postponement
 from levelwind.daemon.control.state.deadlines import NO_DEADLINES, sample_looked_at
 from levelwind.daemon.control.state.group_table import GroupTable
-from levelwind.daemon.control.state.plan_backlog import PlanBacklog, PlanBudget
+from levelwind.daemon.control.state.plan_backlog import PlanBacklog
 from levelwind.daemon.control.watched.watched_decision import end_plan
-
-__all__ = [
-    "Audit",
-    "Clock",
-    "CommitsFenced",
-    "ControlState",
-    "Effect",
-    "Event",
-    "FenceCommits",
-    "Fenced",
-    "MembersRead",
-    "PlanBudget",
-    "ProxiedMembersChanged",
-    "ProxyChanged",
-    "Publish",
-    "PublishRefused",
-    "RecordReceived",
-    "RecordsReceived",
-    "Recovered",
-    "Rollback",
-    "Ticked",
-    "concerns",
-    "step",
-    "together",
-]
 
 PLANNER_REPEAT_SECONDS = 3600.0
 """Time after which a planner publishes its own record again, whatever else it publishes."""

@@ -17,13 +17,15 @@ from levelwind.assignors.protocol.records import (
     Tombstone,
 )
 from levelwind.daemon.control.audit.group_decision import Decision
+from levelwind.daemon.control.boundary.control_events import Recovered
 from levelwind.daemon.control.context import Clock
-from levelwind.daemon.control.controller import ControlState, Recovered, step
+from levelwind.daemon.control.controller import step
 from levelwind.daemon.control.decision.decide import computed_plan
 from levelwind.daemon.control.decision.ordered_plan import basis_digest
 from levelwind.daemon.control.lever_set import GroupLevers, LeverSet
 from levelwind.daemon.control.settings import Cause
 from levelwind.daemon.control.snapshot import GroupSnapshot
+from levelwind.daemon.control.state.control_state import ControlState
 from levelwind.daemon.control.watched.watched_snapshot import WatchedSnapshot
 from levelwind.daemon.decisions.encoding import plan_body
 from levelwind.daemon.errors import NotFoundError

@@ -13,7 +13,12 @@ from msgspec.structs import replace
 
 from levelwind.assignors.boot_clock import boot_seconds
 from levelwind.daemon import memory
-from levelwind.daemon.control.controller import MembersRead, Recovered, Ticked, together
+from levelwind.daemon.control.boundary.control_events import (
+    MembersRead,
+    Recovered,
+    Ticked,
+    together,
+)
 from levelwind.daemon.errors import ClusterUnavailableError, FencedError
 from levelwind.daemon.service.availability.readiness import leader_readiness, standby_readiness
 from levelwind.daemon.service.leadership import (
@@ -34,9 +39,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from levelwind.daemon.config.settings import Settings
-    from levelwind.daemon.control.boundary.control_events import SettingsChanged
-    from levelwind.daemon.control.controller import ControlState, Event
+    from levelwind.daemon.control.boundary.control_events import Event, SettingsChanged
     from levelwind.daemon.control.state.control_facts import ControlFacts
+    from levelwind.daemon.control.state.control_state import ControlState
     from levelwind.daemon.kafka.lead_group import LeadGroup
     from levelwind.daemon.service.availability.pipeline_host import PipelineHost
     from levelwind.daemon.service.availability.readiness import Readiness

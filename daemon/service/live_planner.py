@@ -9,19 +9,16 @@ from tenacity import RetryError, Retrying, retry_if_exception_type, wait_exponen
 
 from levelwind.assignors.boot_clock import boot_seconds
 from levelwind.assignors.protocol.records import WireError
-from levelwind.daemon.control.context import LogEvent
-from levelwind.daemon.control.controller import (
+from levelwind.daemon.control.boundary.control_effects import (
     Audit,
-    Clock,
     FenceCommits,
     Fenced,
     Publish,
-    PublishRefused,
-    Recovered,
-    Ticked,
     concerns,
-    step,
 )
+from levelwind.daemon.control.boundary.control_events import PublishRefused, Recovered, Ticked
+from levelwind.daemon.control.context import Clock, LogEvent
+from levelwind.daemon.control.controller import step
 from levelwind.daemon.decisions.encoding import parts
 from levelwind.daemon.errors import ClusterUnavailableError, FencedError
 from levelwind.daemon.kafka.publisher import UnpublishableError
@@ -38,8 +35,10 @@ if TYPE_CHECKING:
     from levelwind.assignors.protocol.records import Record, Tombstone
     from levelwind.assignors.protocol.topics import TopicKind, Topics
     from levelwind.daemon.control.audit.decision_draft import DecisionDraft
-    from levelwind.daemon.control.controller import ControlState, Effect, Event
+    from levelwind.daemon.control.boundary.control_effects import Effect
+    from levelwind.daemon.control.boundary.control_events import Event
     from levelwind.daemon.control.freeze.freeze_reason import FreezeReason
+    from levelwind.daemon.control.state.control_state import ControlState
     from levelwind.daemon.kafka.publisher import Publisher
     from levelwind.daemon.kafka.record_writer import OutgoingRecord
     from levelwind.daemon.service.metrics import Metrics

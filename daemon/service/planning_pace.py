@@ -6,7 +6,7 @@ planner does waits for it. So a step gets as many plans as fit into a slice of t
 
 from __future__ import annotations
 
-from levelwind.daemon.control.controller import PlanBudget
+from levelwind.daemon.control.state.plan_backlog import PlanBudget
 
 SLICE_SECONDS = 0.25
 """Time that the plans of one step should take, with publishing them."""

@@ -9,7 +9,7 @@ from levelwind.assignors.clients.classic.published_plan import PlanEpoch, Publis
 from levelwind.assignors.protocol import partition_ranges as ranges
 from levelwind.assignors.protocol.records import GroupRecord, GroupShard, PlanShard, Tombstone
 from levelwind.assignors.protocol.records.shards import planned_assignments, whole
-from levelwind.daemon.control.controller import ProxiedMembersChanged, ProxyChanged
+from levelwind.daemon.control.boundary.control_events import ProxiedMembersChanged, ProxyChanged
 from levelwind.daemon.control.members.proxied_members import ProxiedMember
 from levelwind.daemon.proxy.leader_proxy import LeaderProxy
 from levelwind.daemon.proxy.proxy_state import Standing
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from levelwind.assignors.protocol.records import Record
     from levelwind.assignors.protocol.topics import TopicKind
     from levelwind.daemon.config.settings import Settings
-    from levelwind.daemon.control.controller import ControlState
+    from levelwind.daemon.control.state.control_state import ControlState
     from levelwind.daemon.proxy.proxy_state import LedMember
     from levelwind.daemon.service.metrics import Metrics
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from levelwind.daemon.config.settings import Settings
-    from levelwind.daemon.control.controller import Event
+    from levelwind.daemon.control.boundary.control_events import Event
     from levelwind.daemon.kafka.topic_follower import TopicFollower
     from levelwind.daemon.service.leadership import LeadershipEvent
     from levelwind.daemon.service.mailbox import Mailbox

@@ -21,7 +21,7 @@ from levelwind.assignors.protocol.records import (
     partition_key,
 )
 from levelwind.assignors.protocol.topics import partition_for
-from levelwind.daemon.control.controller import MembersRead, RecordReceived, Recovered
+from levelwind.daemon.control.boundary.control_events import MembersRead, RecordReceived, Recovered
 from levelwind.daemon.errors import ConfigurationError
 from levelwind.daemon.service.leadership import LeaderSighted, TopicsRead, is_newer, sign_of
 from levelwind.daemon.service.log_image import LogImage
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from levelwind.assignors.protocol.records import Key
     from levelwind.assignors.protocol.topics import TopicKind, Topics
-    from levelwind.daemon.control.controller import Event
+    from levelwind.daemon.control.boundary.control_events import Event
     from levelwind.daemon.kafka.topic_reader import ConsumedRecord, UnreadMessage
     from levelwind.daemon.service.leadership import LeadershipEvent
     from levelwind.daemon.service.mailbox import Mailbox

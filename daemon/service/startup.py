@@ -20,8 +20,8 @@ from levelwind.daemon import memory
 from levelwind.daemon.access.rights_check import may_read, require_rights
 from levelwind.daemon.access.role_rights import daemon_rights
 from levelwind.daemon.config.settings_reload import SettingsReload, reload_on_signal
-from levelwind.daemon.control.controller import ControlState
 from levelwind.daemon.control.membership.subscribed_patterns import SubscribedPatterns
+from levelwind.daemon.control.state.control_state import ControlState
 from levelwind.daemon.errors import LevelwindError
 from levelwind.daemon.gauges.group_gauges import GroupGauges
 from levelwind.daemon.kafka import topic_setup
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from levelwind.daemon.config.settings import Settings
-    from levelwind.daemon.control.controller import Event
+    from levelwind.daemon.control.boundary.control_events import Event
     from levelwind.daemon.service.leadership import LeadershipEvent
     from levelwind.daemon.shutdown import StopEvent
 

@@ -10,7 +10,7 @@ from apscheduler.schedulers.background import BackgroundScheduler
 from tenacity import Retrying, retry_if_exception_type, wait_exponential
 
 from levelwind.assignors.boot_clock import boot_seconds
-from levelwind.daemon.control.controller import CommitsFenced
+from levelwind.daemon.control.boundary.control_events import CommitsFenced
 from levelwind.daemon.errors import ClusterUnavailableError
 from levelwind.daemon.kafka.canary_writer import CanaryWriter
 from levelwind.daemon.kafka.commit_fencer import CommitFencer
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
     from tenacity import RetryCallState
 
     from levelwind.daemon.config.settings import Settings
-    from levelwind.daemon.control.controller import (
-        ControlState,
+    from levelwind.daemon.control.boundary.control_effects import FenceCommits
+    from levelwind.daemon.control.boundary.control_events import (
         Event,
-        FenceCommits,
         ProxiedMembersChanged,
         ProxyChanged,
     )
     from levelwind.daemon.control.freeze.freeze_reason import FreezeReason
+    from levelwind.daemon.control.state.control_state import ControlState
     from levelwind.daemon.service.leadership import LeadershipEvent
     from levelwind.daemon.service.mailbox import Mailbox
     from levelwind.daemon.service.metrics import Metrics

@@ -44,17 +44,12 @@ from levelwind.assignors.protocol.records import (
 )
 from levelwind.assignors.protocol.topics import TopicKind, Topics, partition_for
 from levelwind.daemon import memory
-from levelwind.daemon.control.controller import (
-    Clock,
-    ControlState,
-    Event,
-    MembersRead,
-    Publish,
-    Ticked,
-    step,
-    together,
-)
+from levelwind.daemon.control.boundary.control_effects import Publish
+from levelwind.daemon.control.boundary.control_events import Event, MembersRead, Ticked, together
+from levelwind.daemon.control.context import Clock
+from levelwind.daemon.control.controller import step
 from levelwind.daemon.control.settings import ControlSettings, PlanSettings
+from levelwind.daemon.control.state.control_state import ControlState
 from levelwind.daemon.kafka.repeated_records import RepeatedRecords
 from levelwind.daemon.kafka.topic_reader import ConsumedRecord, UnreadMessage, take_message
 from levelwind.daemon.service.mailbox import Mailbox

@@ -13,7 +13,7 @@ from random import Random
 import pytest
 
 from levelwind.assignors.protocol.records import Rejection, Tombstone, decode, encode, encode_key
-from levelwind.daemon.control.controller import RecordReceived
+from levelwind.daemon.control.boundary.control_events import RecordReceived
 from levelwind.daemon.control.state.control_facts import facts_about
 from levelwind.daemon.service.metrics import families
 from levelwind_testing.control.play import Play

@@ -11,7 +11,7 @@ from levelwind.daemon.control.state.control_facts import ControlFacts, facts_abo
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from levelwind.daemon.control.controller import ControlState
+    from levelwind.daemon.control.state.control_state import ControlState
 
 PATIENCE_SECONDS = 0.7
 """Longest wait for newer facts: more than a tick, less than a probe waits for its answer. A planner

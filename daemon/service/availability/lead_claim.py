@@ -13,7 +13,7 @@ from levelwind.daemon.wire.static_leave import leave_static
 
 if TYPE_CHECKING:
     from levelwind.daemon.config.settings import Settings
-    from levelwind.daemon.control.controller import Event
+    from levelwind.daemon.control.boundary.control_events import Event
     from levelwind.daemon.service.leadership import LeadershipEvent
     from levelwind.daemon.service.mailbox import Mailbox
 

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from levelwind.assignors.handover.ledger import Incarnation
 from levelwind.assignors.protocol import partition_ranges as ranges
 from levelwind.assignors.protocol.records import MemberAssignment, Tombstone
-from levelwind.daemon.control.controller import CommitsFenced
+from levelwind.daemon.control.boundary.control_events import CommitsFenced
 from levelwind_testing.control.play import TIMERS, begun
 from levelwind_testing.records import member, topic
 

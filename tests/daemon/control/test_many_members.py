@@ -7,14 +7,14 @@ import pytest
 
 from levelwind.assignors.handover.holding import Holding
 from levelwind.assignors.protocol.records import MemberAssignment
-from levelwind.daemon.control.controller import (
-    Clock,
-    Publish,
+from levelwind.daemon.control.boundary.control_effects import Publish
+from levelwind.daemon.control.boundary.control_events import (
     RecordReceived,
     RecordsReceived,
-    step,
     together,
 )
+from levelwind.daemon.control.context import Clock
+from levelwind.daemon.control.controller import step
 from levelwind_testing.control.play import begun
 from levelwind_testing.records import member, topic
 

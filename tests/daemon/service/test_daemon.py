@@ -12,7 +12,7 @@ from levelwind.assignors.boot_clock import boot_seconds
 from levelwind.assignors.protocol.records import CanaryRecord
 from levelwind.assignors.protocol.topics import Topics
 from levelwind.daemon.config.settings import load
-from levelwind.daemon.control.controller import MembersRead, Recovered, Ticked
+from levelwind.daemon.control.boundary.control_events import MembersRead, Recovered, Ticked
 from levelwind.daemon.errors import ClusterUnavailableError, FencedError
 from levelwind.daemon.service import daemon as service
 from levelwind.daemon.service.daemon import Daemon

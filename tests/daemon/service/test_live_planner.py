@@ -9,15 +9,9 @@ from levelwind.assignors.protocol.records import OperatorRecord, PlannerRecord
 from levelwind.assignors.protocol.topics import Topics
 from levelwind.daemon.config.settings import load
 from levelwind.daemon.control.audit.decision_draft import DecisionDraft
+from levelwind.daemon.control.boundary.control_effects import Audit, FenceCommits, Fenced, Publish
+from levelwind.daemon.control.boundary.control_events import Recovered, Ticked
 from levelwind.daemon.control.context import LogEvent
-from levelwind.daemon.control.controller import (
-    Audit,
-    FenceCommits,
-    Fenced,
-    Publish,
-    Recovered,
-    Ticked,
-)
 from levelwind.daemon.errors import ClusterUnavailableError, FencedError
 from levelwind.daemon.kafka.publisher import UnpublishableError
 from levelwind.daemon.service import live_planner as service

@@ -12,7 +12,7 @@ from levelwind.assignors.protocol.records import (
 )
 from levelwind.assignors.protocol.topics import Topics, partition_for
 from levelwind.assignors.protocol.unread_lag import left_unread
-from levelwind.daemon.control.controller import MembersRead, RecordReceived, Recovered
+from levelwind.daemon.control.boundary.control_events import MembersRead, RecordReceived, Recovered
 from levelwind.daemon.errors import ConfigurationError
 from levelwind.daemon.kafka.topic_reader import ConsumedRecord, UnreadMessage
 from levelwind.daemon.pipeline.progress_totals import ProgressTotals

@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from levelwind.daemon.config.settings import load
-from levelwind.daemon.control.controller import RecordReceived, Recovered, Ticked
+from levelwind.daemon.control.boundary.control_events import RecordReceived, Recovered, Ticked
 from levelwind.daemon.kafka.publisher import UnpublishableError
 from levelwind.daemon.service import live_planner as service
 from levelwind.daemon.service.live_planner import Planner

@@ -5,8 +5,8 @@ from copy import deepcopy
 from msgspec.structs import replace
 
 from levelwind.assignors.protocol.records import LagRecord, Tombstone
-from levelwind.daemon.control.controller import PlanBudget
 from levelwind.daemon.control.state.control_facts import facts_about
+from levelwind.daemon.control.state.plan_backlog import PlanBudget
 from levelwind_testing.control.play import begun
 from levelwind_testing.records import lag, member, skew_trigger, topic, unread
 

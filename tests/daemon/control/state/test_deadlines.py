@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from levelwind.daemon.control import controller
-from levelwind.daemon.control.controller import Ticked
+from levelwind.daemon.control.boundary.control_events import Ticked
 from levelwind.daemon.control.schedule import ticking
 from levelwind.daemon.control.state.deadlines import Deadlines
 from levelwind.daemon.control.state.group_table import GroupTable

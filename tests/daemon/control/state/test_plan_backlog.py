@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from levelwind.daemon.control.controller import PlanBudget
+from levelwind.daemon.control.state.plan_backlog import PlanBudget
 from levelwind_testing.control.play import TIMERS, begun
 from levelwind_testing.records import lag, member, racks_trigger, request, topic
 

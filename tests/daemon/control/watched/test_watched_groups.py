@@ -6,13 +6,13 @@ from msgspec.structs import replace
 from levelwind.assignors.protocol import partition_ranges as ranges
 from levelwind.assignors.protocol.records import GroupRecord, PlanShard, Tombstone, cutting
 from levelwind.assignors.protocol.records.shards import planned_assignments
-from levelwind.daemon.control.controller import (
-    Clock,
+from levelwind.daemon.control.boundary.control_events import (
     ProxiedMembersChanged,
     ProxyChanged,
     RecordReceived,
-    step,
 )
+from levelwind.daemon.control.context import Clock
+from levelwind.daemon.control.controller import step
 from levelwind.daemon.control.freeze.freeze_reason import FreezeReason
 from levelwind.daemon.control.members.proxied_members import ProxiedMember
 from levelwind_testing.control.play import Play

@@ -6,9 +6,11 @@ from msgspec.structs import replace
 
 from levelwind.assignors.protocol.records import MemberSpeed, Nack, SpeedRecord, Tombstone, encode
 from levelwind.assignors.protocol.unread_lag import left_unread
+from levelwind.daemon.control.boundary.control_effects import Publish
+from levelwind.daemon.control.boundary.control_events import CommitsFenced
 from levelwind.daemon.control.context import LogEvent
-from levelwind.daemon.control.controller import CommitsFenced, PlanBudget, Publish
 from levelwind.daemon.control.settings import ControlSettings, CooldownSettings
+from levelwind.daemon.control.state.plan_backlog import PlanBudget
 from levelwind_testing.control.play import Play
 from levelwind_testing.records import (
     lag,

@@ -17,24 +17,25 @@ from levelwind.assignors.protocol.records import (
     TriggerRecord,
 )
 from levelwind.assignors.protocol.records.reassembly import Reassembly
-from levelwind.daemon.control.context import LogEvent
-from levelwind.daemon.control.controller import (
+from levelwind.daemon.control.boundary.control_effects import (
     Audit,
-    Clock,
-    ControlState,
     FenceCommits,
     Fenced,
-    MembersRead,
-    PlanBudget,
     Publish,
+    concerns,
+)
+from levelwind.daemon.control.boundary.control_events import (
+    MembersRead,
     PublishRefused,
     RecordReceived,
     Recovered,
     Ticked,
-    concerns,
-    step,
 )
+from levelwind.daemon.control.context import Clock, LogEvent
+from levelwind.daemon.control.controller import step
 from levelwind.daemon.control.settings import ControlSettings, CooldownSettings, PlanSettings
+from levelwind.daemon.control.state.control_state import ControlState
+from levelwind.daemon.control.state.plan_backlog import PlanBudget
 from levelwind.daemon.telemetry.log_events import EVENTS
 
 TIMERS = Timers()

@@ -18,9 +18,12 @@ from levelwind.daemon.control.boundary.control_events import (
     MembersRead,
     Recovered,
     Ticked,
+    together,
 )
-from levelwind.daemon.control.context import LogEvent
-from levelwind.daemon.control.controller import Clock, ControlState, PlanBudget, step, together
+from levelwind.daemon.control.context import Clock, LogEvent
+from levelwind.daemon.control.controller import step
+from levelwind.daemon.control.state.control_state import ControlState
+from levelwind.daemon.control.state.plan_backlog import PlanBudget
 from levelwind.daemon.service.leadership import (
     CanaryReadBack,
     CanaryWritten,
