@@ -11,6 +11,7 @@ is interrupted or repeated does no harm.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from contextlib import closing
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
@@ -199,10 +200,8 @@ def _scan(
     }
     first = {partition: min(offsets[partition]) for partition in scans}
     progress = ReadProgress({p: scan.end for p, scan in scans.items() if scan.end > first[p]})
-    consumer = open_consumer(
-        settings.client(), settings.topics, {p: first[p] for p in progress.missing}
-    )
-    try:
+    starts = {partition: first[partition] for partition in progress.missing}
+    with closing(open_consumer(settings.client(), settings.topics, starts)) as consumer:
         for messages in read_until(consumer, progress, timeout):
             for message in messages:
                 error = message.error()
@@ -213,8 +212,6 @@ def _scan(
                     # An error of the client as a whole names no topic.
                     name = f"{partition[0]}/{partition[1]}" if partition[0] else "the topics"
                     raise ClusterUnavailableError(f"{name} cannot be read: {error.str()}")
-    finally:
-        consumer.close()
     return scans
 
 

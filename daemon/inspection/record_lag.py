@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -110,7 +111,7 @@ def record_lag(
         out.flush()
         on_progress(recording)
 
-    try:
+    with closing(consumer):
         for messages in read_until(consumer, ReadProgress.to(stable), settings.topic.timeout):
             if stop.is_set():
                 break
@@ -118,8 +119,6 @@ def record_lag(
         stop_at = float("inf") if seconds is None else time.monotonic() + seconds
         while not stop.is_set() and time.monotonic() < stop_at:
             write(poll_batch(consumer, POLL_SECONDS))
-    finally:
-        consumer.close()
     return recording
 
 

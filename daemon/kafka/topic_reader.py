@@ -9,6 +9,7 @@ does: it carries the next offset to fetch, behind those markers.
 from __future__ import annotations
 
 import time
+from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -272,12 +273,10 @@ def messages_to_end(
     progress = ReadProgress.to(stable)
     if progress.done:
         return
-    consumer = open_consumer(client_config, topics, dict.fromkeys(stable, OFFSET_BEGINNING))
-    try:
+    starts = dict.fromkeys(stable, OFFSET_BEGINNING)
+    with closing(open_consumer(client_config, topics, starts)) as consumer:
         for messages in read_until(consumer, progress, timeout):
             yield from (message for message in messages if message.error() is None)
-    finally:
-        consumer.close()
 
 
 def read_until(

@@ -8,6 +8,7 @@ group is looked up for the first time.
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -126,8 +127,7 @@ def ensure_offsets_topic(
     # 4605), as it does while the topic is created.
     errors: list[KafkaError] = []
     required = {"group.id": group, "enable.auto.commit": False, "error_cb": errors.append}
-    consumer = clients.consumer(client_config, required)
-    try:
+    with closing(clients.consumer(client_config, required)) as consumer:
         for attempt in clients.retrying(NotYetError, settings.timeout):
             with attempt:
                 _look_up(consumer, group, min(settings.timeout, 5.0), errors)
@@ -137,8 +137,6 @@ def ensure_offsets_topic(
                 if found is None or not found.partitions:
                     # Its partitions' leaders are the coordinators, and one has answered.
                     raise NotShownError(f"this user lacks DESCRIBE on topic {OFFSETS_TOPIC}")
-    finally:
-        consumer.close()
     return len(found.partitions)
 
 

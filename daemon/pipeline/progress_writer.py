@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 import time
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import OFFSET_BEGINNING, KafkaException
@@ -125,13 +125,11 @@ class ProgressWriter:
         self._partition = partition_for(str(partition_key(PipelineRecord.KEY)), len(ends))
         position = (topics.triggers, self._partition)
         producer = self._producer = clients.producer(settings.client(), SIGN_CONFIG)
-        reader = open_consumer(settings.client(), topics, {position: OFFSET_BEGINNING})
-        try:
+        beginning = {position: OFFSET_BEGINNING}
+        with closing(open_consumer(settings.client(), topics, beginning)) as reader:
             progress = ReadProgress.to({position: ends[position]})
             for messages in read_until(reader, progress, settings.topic.timeout):
                 self._take(messages)
-        finally:
-            reader.close()
         if not self.claimed.is_set():
             self._epoch += 1
         follower = open_consumer(
@@ -140,10 +138,8 @@ class ProgressWriter:
             {position: ends[position]},
             fetch_wait_ms=FETCH_WAIT_MS,
         )
-        try:
+        with closing(follower):
             self._follow(follower, producer)
-        finally:
-            follower.close()
 
     def _follow(self, consumer: Consumer, producer: Producer) -> None:
         next_at = float("-inf")

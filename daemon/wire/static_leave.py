@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 from levelwind.daemon.wire.broker_connection import ConnectionFailedError, addresses
@@ -43,10 +44,7 @@ async def _leave(
     bootstrap: str, security: ClientSecurity, group: str, static_id: str
 ) -> str | None:
     async with asyncio.timeout(LEAVE_SECONDS):
-        connections = SharedConnections(addresses(bootstrap), security, CLIENT_ID)
-        try:
+        with closing(SharedConnections(addresses(bootstrap), security, CLIENT_ID)) as connections:
             coordinator = await connections.coordinator(group)
             response = await connections.ask(coordinator, LeaveRequest(group, "", static_id))
-        finally:
-            connections.close()
     return f"error {response.error}" if response.error else None
