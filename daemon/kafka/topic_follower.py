@@ -49,10 +49,8 @@ class TopicFollower:
     client_config: Mapping[str, Any]
     topics: Topics
     kinds: tuple[TopicKind, ...] = CONTROL_KINDS
-    samples: bool = False
-    """Whether to hand on the samples of offsets in `metadata`."""
     on_record: Callable[[ConsumedRecord], None]
-    """Called with every record."""
+    """Called with every record but the samples of offsets in `metadata`."""
     on_unread: Callable[[UnreadMessage], None] | None = None
     """Called with samples of lag that were left unread; None: each is read for `on_record`."""
     on_rejected: Callable[[RejectedMessage], None] = lambda _: None
@@ -174,7 +172,7 @@ class TopicFollower:
             self._on_error(error, topic=message.topic(), partition=message.partition())
             return 0
         self._on_progress()
-        if error is not None or (not self.samples and is_offset_sample(message)):
+        if error is not None or is_offset_sample(message):
             return 0
         item = take_message(self.topics, message, self._repeated.decode)
         if isinstance(item, ConsumedRecord):
