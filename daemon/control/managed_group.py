@@ -233,9 +233,7 @@ class ManagedGroup(Struct, frozen=True, kw_only=True):
         """Return the basis of a plan made now."""
         members = {instance: Profile.of(record) for instance, record in self.members.items()}
         read = frozenset[str]().union(*(profile.topics for profile in members.values()))
-        return Basis(
-            members, {t: (topics[t].id, topics[t].partitions) for t in sorted(read) if t in topics}
-        )
+        return Basis.of(members, read, topics)
 
     def owners(self) -> dict[TopicPartition, str]:
         """Return the instance that may be using each partition, by partition."""

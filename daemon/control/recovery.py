@@ -40,7 +40,7 @@ from levelwind.daemon.control import plan_record
 from levelwind.daemon.control.context import LogEvent
 from levelwind.daemon.control.group_records import apply
 from levelwind.daemon.control.managed_group import ManagedGroup
-from levelwind.daemon.control.members.live_member import Basis, Profile
+from levelwind.daemon.control.members.live_member import Basis
 from levelwind.daemon.control.membership.announcements import as_taken_in, records_lost
 from levelwind.daemon.control.membership.resumption import believed, reported
 
@@ -342,23 +342,12 @@ def _recovered_basis(group: ManagedGroup, topics: Mapping[str, TopicRecord]) -> 
     if group.plan is None or group.plan.orphans_only:
         return None
     now = group.basis_of(topics)
-    planned_members = {
-        # The record of an older planner has no subscriptions: they pass for unchanged.
-        member.instance: Profile(
-            topics=now.members[member.instance].topics
-            if member.topics is None and member.instance in now.members
-            else frozenset(member.topics or ()),
-            rack=member.rack,
-            priority=member.priority,
-            capacity=member.capacity,
-        )
-        for member in group.plan.members
-    }
-    planned_topics = {name: (t.id, t.partitions) for name, t in group.plan.topics.items()}
+    # Subscriptions that the record does not have pass for unchanged.
+    before = Basis.planned(group.plan, now.members)
     planned = {(name, p) for name, t in group.plan.topics.items() for p in range(t.partitions)}
     fits = (
-        {**planned_members, **now.members} == planned_members
-        and planned_topics == now.topics
+        {**before.members, **now.members} == before.members
+        and before.topics == now.topics
         and planned == set(chain.from_iterable(group.target.values()))
         and all(
             topic in member.topics
@@ -366,4 +355,4 @@ def _recovered_basis(group: ManagedGroup, topics: Mapping[str, TopicRecord]) -> 
             for topic, _ in group.target.get(name, ())
         )
     )
-    return Basis(planned_members, now.topics) if fits else None
+    return before if fits else None

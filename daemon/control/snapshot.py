@@ -217,8 +217,12 @@ class GroupSnapshot:
             for name in (self.group.plan.topics if self.group.plan else {})
             if name not in self.context.topics
             and name not in self.context.deleted_topics
-            and self.group.reads(name)
+            and self.reads(name)
         )
+
+    def reads(self, topic: str) -> bool:
+        """Whether any live member subscribes to a topic, by its name or by a pattern."""
+        return self.group.reads(topic)
 
     @cached_property
     def owners(self) -> Mapping[TopicPartition, str]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from msgspec import Struct
 
 from levelwind.assignors.handover.holding import Holding
-from levelwind.assignors.protocol.records import MemberRecord, TopicRecord
+from levelwind.assignors.protocol.records import GroupRecord, MemberRecord, TopicRecord
 
 
 class Live(Struct, frozen=True):
@@ -47,3 +47,35 @@ class Basis(NamedTuple):
     """The live members, by instance."""
     topics: Mapping[str, tuple[str, int]]
     """Id and number of partitions of the topics that members read, by name."""
+
+    @classmethod
+    def of(
+        cls,
+        members: Mapping[str, Profile],
+        read: Iterable[str],
+        layouts: Mapping[str, TopicRecord],
+    ) -> Basis:
+        """Return the basis of a plan made now, without topics whose layouts are not known."""
+        known = {name: layouts[name] for name in sorted(read) if name in layouts}
+        return cls(members, {name: (topic.id, topic.partitions) for name, topic in known.items()})
+
+    @classmethod
+    def planned(cls, plan: GroupRecord, known: Mapping[str, Profile]) -> Basis:
+        """Return the basis that a plan was made for, as its record says.
+
+        The record of an older planner has no subscriptions: those of `known` stand in for them.
+        """
+        return cls(
+            {
+                member.instance: Profile(
+                    topics=known[member.instance].topics
+                    if member.topics is None and member.instance in known
+                    else frozenset(member.topics or ()),
+                    rack=member.rack,
+                    priority=member.priority,
+                    capacity=member.capacity,
+                )
+                for member in plan.members
+            },
+            {name: (topic.id, topic.partitions) for name, topic in plan.topics.items()},
+        )

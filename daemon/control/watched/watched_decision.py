@@ -27,6 +27,7 @@ from levelwind.daemon.control.decision import kept_plan
 from levelwind.daemon.control.decision.decide import evaluate_last_plan, plan_if_due
 from levelwind.daemon.control.decision.ordered_plan import ended_proposal
 from levelwind.daemon.control.gain.cooldown import TRIGGERED
+from levelwind.daemon.control.members.live_member import Basis
 from levelwind.daemon.control.policy import (
     Objection,
     PolicyState,
@@ -35,7 +36,7 @@ from levelwind.daemon.control.policy import (
     retry_pause,
 )
 from levelwind.daemon.control.settings import Cause
-from levelwind.daemon.control.watched.watched_snapshot import WatchedSnapshot, planned_basis
+from levelwind.daemon.control.watched.watched_snapshot import WatchedSnapshot
 
 if TYPE_CHECKING:
     from levelwind.assignors.protocol.records import Mode
@@ -124,7 +125,7 @@ def _watched(group: ManagedGroup, snapshot: WatchedSnapshot) -> ManagedGroup:
     now = snapshot.context.now
     plan = group.plan
     if group.basis is None and plan is not None and not (plan.orphans_only or group.policy.changes):
-        group = replace(group, basis=planned_basis(plan))
+        group = replace(group, basis=Basis.planned(plan, {}))
     if group.basis != snapshot.basis and Cause.MEMBERSHIP not in group.policy.changes:
         group = group.changed(Cause.MEMBERSHIP, now)
     since = group.handover_since

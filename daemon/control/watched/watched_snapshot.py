@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from levelwind.assignors.protocol.partition_ranges import TopicPartition
-    from levelwind.assignors.protocol.records import GroupRecord, LagRecord
+    from levelwind.assignors.protocol.records import LagRecord
 
 
 class WatchedSnapshot(GroupSnapshot):
@@ -72,32 +72,16 @@ class WatchedSnapshot(GroupSnapshot):
     @cached_property
     def basis(self) -> Basis:
         """Basis of a plan made now."""
-        known = self.context.topics
-        return Basis(
-            self.members,
-            {
-                name: (known[name].id, known[name].partitions)
-                for name in sorted(self._read)
-                if name in known
-            },
-        )
+        return Basis.of(self.members, self._read, self.context.topics)
 
     @cached_property
     def _read(self) -> frozenset[str]:
         """The topics that the group reads, whether their layouts are known or not."""
         return frozenset().union(*self._subscription_sets)
 
-    @cached_property
-    def missing_topics(self) -> list[str]:
-        """Topics of the plan in force that are read and whose layout is missing."""
-        planned = self.group.plan.topics if self.group.plan else {}
-        return sorted(
-            name
-            for name in planned
-            if name in self._read
-            and name not in self.context.topics
-            and name not in self.context.deleted_topics
-        )
+    def reads(self, topic: str) -> bool:
+        """Whether any member subscribes to a topic."""
+        return topic in self._read
 
     @cached_property
     def owners(self) -> Mapping[TopicPartition, str]:
@@ -118,19 +102,3 @@ class WatchedSnapshot(GroupSnapshot):
     def capacity(self) -> Mapping[str, float]:
         """The capacity of each member, by name."""
         return {name: member.capacity for name, member in self.members.items()}
-
-
-def planned_basis(plan: GroupRecord) -> Basis:
-    """Basis that a watched group's plan was made for, as its record says."""
-    return Basis(
-        {
-            member.instance: Profile(
-                topics=frozenset(member.topics or ()),
-                rack=member.rack,
-                priority=member.priority,
-                capacity=member.capacity,
-            )
-            for member in plan.members
-        },
-        {name: (topic.id, topic.partitions) for name, topic in plan.topics.items()},
-    )
