@@ -17,7 +17,7 @@ from levelwind.assignors.registry import OPTIONS, STRATEGIES
 from levelwind.daemon.control.lever_set import LeverSet
 from levelwind.daemon.control.schedule.lever_changes import recovered_proposals
 from levelwind.daemon.errors import NotFoundError
-from levelwind.daemon.levers.orders import RELEASES, OrderError
+from levelwind.daemon.levers.orders import OPTION_OF, RELEASES, OrderError
 
 if TYPE_CHECKING:
     from levelwind.assignors.protocol.records import OperatorRecord
@@ -28,9 +28,6 @@ CLIENT_MESSAGE_BYTES = 1_000_000
 """The largest message that a Kafka client sends by default (`message.max.bytes`)."""
 ENVELOPE_BYTES = 1_000
 """Room for the headers of a message and of its batch."""
-
-OPTION_OF = {"pin": "pins", "drain": "drain", "evacuate": "evacuate"}
-"""The option of a strategy that an action needs."""
 
 
 def check_fits(settings: Settings, records: Records, order: OperatorOrder) -> list[str]:

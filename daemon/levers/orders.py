@@ -44,14 +44,8 @@ OrderAction: TypeAlias = Literal[
 ]
 ORDER_ACTIONS: tuple[OrderAction, ...] = get_args(OrderAction)
 
-SETS: Mapping[str, LeverKind] = {
-    "pause": "pause",
-    "pin": "pin",
-    "drain": "drain",
-    "evacuate": "evacuate",
-    "strategy": "strategy",
-}
-"""The lever that an order sets, by action."""
+OPTION_OF = {"pin": "pins", "drain": "drain", "evacuate": "evacuate"}
+"""The option of a strategy that a lever sets, by its kind; `strategy` and `pause` set none."""
 RELEASES: Mapping[str, LeverKind] = {
     "resume": "pause",
     "unpin": "pin",
@@ -138,17 +132,19 @@ class OperatorOrder:
         if self.action in RELEASES or (self.action == "strategy" and not self.value):
             kind = RELEASES.get(self.action, "strategy")
             return Tombstone((LeverRecord.KIND, self.group, kind, self.subject or NO_SUBJECT))
-        if self.action not in SETS:
-            return None
-        return LeverRecord(
-            group=self.group,
-            kind=SETS[self.action],
-            subject=self.subject or NO_SUBJECT,
-            at=at,
-            by=operator.name,
-            reason=reason,
-            setting=self.value or None,
-        )
+        match self.action:
+            case "pause" | "pin" | "drain" | "evacuate" | "strategy" as kind:
+                return LeverRecord(
+                    group=self.group,
+                    kind=kind,
+                    subject=self.subject or NO_SUBJECT,
+                    at=at,
+                    by=operator.name,
+                    reason=reason,
+                    setting=self.value or None,
+                )
+            case _:
+                return None
 
     def as_json(self) -> dict[str, Any]:
         """Return the order as the API takes it."""

@@ -29,7 +29,7 @@ from levelwind.daemon.control.state.control_state import ControlState
 from levelwind.daemon.control.watched.watched_snapshot import WatchedSnapshot
 from levelwind.daemon.decisions.encoding import plan_body
 from levelwind.daemon.errors import NotFoundError
-from levelwind.daemon.levers.orders import OrderError
+from levelwind.daemon.levers.orders import OPTION_OF, OrderError
 from levelwind.daemon.wall_clock import now_ms
 
 if TYPE_CHECKING:
@@ -42,10 +42,6 @@ if TYPE_CHECKING:
     from levelwind.daemon.control.managed_group import ManagedGroup
     from levelwind.daemon.control.planning import ComputedPlan
     from levelwind.daemon.levers.orders import Records
-
-
-SETTING_OF = {"pin": "pins"}
-"""The setting of a group that a lever overrides, where it has another name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +121,7 @@ def override(settings: Settings, lever: LeverRecord) -> dict[str, Any]:
 
     A row with `path`, `value` (in force), `origin`, and `file` (what the file says).
     """
-    name = SETTING_OF.get(lever.kind, lever.kind)
+    name = OPTION_OF.get(lever.kind, lever.kind)
     group = lever.group
     of_file = settings.planning_of(group)
     effective = GroupLevers((lever,)).planning(of_file)
