@@ -142,7 +142,7 @@ def may_read(client_config: Mapping[str, Any], name: str, *, timeout: float) -> 
             f" {clients.kafka_error(exception).str()}"
         ) from exception
     # Brokers that do not tell what is allowed have no rules.
-    return None if absent else name not in allowed or Operation.READ.kafka_name in allowed[name]
+    return None if absent else name not in allowed or Operation.READ.name in allowed[name]
 
 
 def _allowed_on_topics(

@@ -35,18 +35,16 @@ class Resource(StrEnum):
 
 
 class Operation(StrEnum):
-    """Operation on a resource, as `kafka-acls` spells it."""
+    """Operation on a resource, as `kafka-acls` spells it.
+
+    Its name is the one in Kafka's protocol and in librdkafka.
+    """
 
     CREATE = "Create"
     DESCRIBE = "Describe"
     DESCRIBE_CONFIGS = "DescribeConfigs"
     READ = "Read"
     WRITE = "Write"
-
-    @property
-    def kafka_name(self) -> str:
-        """The name in Kafka's protocol and in librdkafka, as in `DESCRIBE_CONFIGS`."""
-        return self.name
 
 
 IMPLIED = {Operation.DESCRIBE: frozenset({Operation.READ, Operation.WRITE})}
@@ -72,7 +70,7 @@ class Right:
         where = self.resource.replace("-", " ")
         name = f" {self.name}{EVERY if self.prefixed else ''}" if self.name else ""
         article = "the " if self.resource is Resource.CLUSTER else ""
-        return f"{self.operation.kafka_name} on {article}{where}{name}"
+        return f"{self.operation.name} on {article}{where}{name}"
 
 
 def daemon_rights(
@@ -114,7 +112,7 @@ def daemon_rights(
         *watched,
         _on(EVERY, Resource.GROUP, Operation.DESCRIBE, "reads what groups have committed"),
         _on(topics.control, Resource.GROUP, Operation.READ, "is elected by the group protocol"),
-        *(_on_group(group, Operation.READ, "leads the group as its proxy") for group in proxied),
+        *(_on_group(group, "leads the group as its proxy") for group in proxied),
         _on("", Resource.CLUSTER, Operation.DESCRIBE, "reads brokers and racks"),
         _on("", Resource.CLUSTER, Operation.DESCRIBE_CONFIGS, "reads where consumers may fetch"),
         _on_own(
@@ -173,7 +171,7 @@ def consumer_rights(
     """
     rights = [
         *(_on(name, Resource.TOPIC, Operation.READ, "reads its topics") for name in read),
-        _on_group(group, Operation.READ, "commits"),
+        _on_group(group, "commits"),
         _on(topics.assignments, Resource.TOPIC, Operation.READ, "reads its assignment"),
         _on(topics.members, Resource.TOPIC, Operation.WRITE, "announces itself"),
     ]
@@ -193,7 +191,7 @@ def subscriber_rights(topics: Topics, group: str, read: Collection[str]) -> list
     """Return the rights of a consumer that subscribes and applies published plans."""
     return [
         *(_on(name, Resource.TOPIC, Operation.READ, "reads its topics") for name in read),
-        _on_group(group, Operation.READ, "joins its group and commits"),
+        _on_group(group, "joins its group and commits"),
         _on(topics.assignments, Resource.TOPIC, Operation.READ, "reads published plans"),
     ]
 
@@ -249,15 +247,15 @@ def _on_all(prefix: str, resource: Resource, operation: Operation, purpose: str)
     )
 
 
-def _on_group(group: str, operation: Operation, purpose: str) -> Right:
-    """Return the right to one group, whatever its name ends with.
+def _on_group(group: str, purpose: str) -> Right:
+    """Return the right to read in one group, whatever its name ends with.
 
     Raises:
         ConfigurationError: Kafka's rules take the name for that of every group.
     """
     if group == EVERY:
         raise ConfigurationError(f"no rule can give a right to the group named {EVERY} alone")
-    return Right(resource=Resource.GROUP, name=group, operation=operation, purpose=purpose)
+    return Right(resource=Resource.GROUP, name=group, operation=Operation.READ, purpose=purpose)
 
 
 def _on(name: str, resource: Resource, operation: Operation, purpose: str) -> Right:
@@ -308,8 +306,8 @@ def missing(rights: Iterable[Right], allowed: Collection[str]) -> list[Right]:
     return [
         right
         for right in rights
-        if right.operation.kafka_name not in allowed
+        if right.operation.name not in allowed
         and not any(
-            stronger.kafka_name in allowed for stronger in IMPLIED.get(right.operation, frozenset())
+            stronger.name in allowed for stronger in IMPLIED.get(right.operation, frozenset())
         )
     ]
