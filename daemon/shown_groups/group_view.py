@@ -103,7 +103,7 @@ class GroupViews:
     def __init__(self) -> None:
         self.groups: dict[str, GroupView] = {}
         self.topics: dict[str, TopicRecord] = {}
-        self._brokers: dict[int, BrokerRecord] = {}
+        self.brokers: dict[int, BrokerRecord] = {}
         self._deleted_topics: set[str] = set()
         self._reassembly = Reassembly()
 
@@ -111,7 +111,7 @@ class GroupViews:
         """Apply one record; records that concern no group or topic are skipped."""
         match self._reassembly.take(record) if kind == "assignments" else record:
             case BrokerRecord(broker=broker) as description:
-                self._brokers[broker] = description
+                self.brokers[broker] = description
             case TopicRecord(topic=topic) as layout:
                 self.topics[topic] = layout
                 self._deleted_topics.discard(topic)
@@ -184,7 +184,7 @@ class GroupViews:
                 group,
                 topics=self.topics,
                 deleted_topics=self._deleted_topics,
-                brokers=self._brokers,
+                brokers=self.brokers,
             )
         return self.groups[group]
 

@@ -58,25 +58,17 @@ class LiveView:
         self._begin()
 
     def _begin(self) -> None:
-        self._views = GroupViews()
+        self._views = views = GroupViews()
+        self.groups: Mapping[str, GroupView] = views.groups
+        self.topics: Mapping[str, TopicRecord] = views.topics
+        self.brokers: Mapping[int, BrokerRecord] = views.brokers
         self._image = LogImage()
-        self.brokers: dict[int, BrokerRecord] = {}
         self.pipeline: PipelineRecord | None = None
         self._changed: OrderedDict[str, int] = OrderedDict()
         self._ended: OrderedDict[str, int] = OrderedDict()
         self._summaries: dict[str, tuple[int, dict[str, object]]] = {}
         self.input_offsets: dict[str, int] = {}
         self._controls: dict[tuple[str | int, ...], Record | Tombstone] = {}
-
-    @property
-    def groups(self) -> Mapping[str, GroupView]:
-        """The groups by name."""
-        return self._views.groups
-
-    @property
-    def topics(self) -> Mapping[str, TopicRecord]:
-        """The layouts of the topics by name."""
-        return self._views.topics
 
     @property
     def controls(self) -> Iterable[Record | Tombstone]:
@@ -168,7 +160,6 @@ class LiveView:
             case MemberRecord() if self._repeats(record):
                 return
             case BrokerRecord():
-                self.brokers[record.broker] = record
                 self.cluster_version = self.version
                 # Racks, and what brokers let members fetch, count in the figures of every group.
                 for name in self.groups:
