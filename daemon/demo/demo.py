@@ -95,9 +95,7 @@ def run_demo(
         stack.callback(narrator.narrate, "stopped", "all processes have ended")
         stack.callback(narrator.close)
         if embedded:
-            cluster = stack.enter_context(
-                start_cluster(Console(stderr=True), 3, RACKS, directory / "cluster")
-            )
+            cluster = stack.enter_context(start_cluster(3, RACKS, directory / "cluster"))
             settings = settings.model_copy(update={"bootstrap": cluster.bootstrap})
             racks = ", ".join(f"{node.id} in rack {node.rack}" for node in cluster.nodes)
             narrator.narrate("cluster", f"brokers {racks}, at {cluster.bootstrap}")

@@ -18,9 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def start_cluster(
-    console: Console, brokers: int, racks: tuple[str, ...], directory: Path
-) -> Cluster:
+def start_cluster(brokers: int, racks: tuple[str, ...], directory: Path) -> Cluster:
     """Start brokers, or recover those of an earlier start, and show the progress.
 
     Raises:
@@ -28,7 +26,7 @@ def start_cluster(
         ClusterUnavailableError: the brokers cannot be started; the message says why.
     """
     ensure_writable(directory, "--directory")
-    waiting = console.status("starting the cluster")
+    waiting = Console(stderr=True).status("starting the cluster")
     with waiting:
         try:
             return Cluster.start(brokers, racks=racks, directory=directory, progress=waiting.update)
@@ -40,7 +38,7 @@ def serve_cluster(brokers: int, racks: tuple[str, ...], directory: Path, *, as_j
     """Start a cluster, print its addresses, and run it until SIGINT or SIGTERM."""
     with (
         stop_on_signals() as stop,
-        start_cluster(Console(stderr=True), brokers, racks, directory) as cluster,
+        start_cluster(brokers, racks, directory) as cluster,
     ):
         stop.polled = True
         nodes = [
