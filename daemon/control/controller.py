@@ -60,7 +60,7 @@ from levelwind.daemon.control.membership.announcements import as_taken_in, repea
 from levelwind.daemon.control.membership.subscribed_patterns import SubscribedPatterns
 from levelwind.daemon.control.recovery import recover
 from levelwind.daemon.control.schedule.cluster_changes import cluster_changed
-from levelwind.daemon.control.schedule.deciding import decide_about, enter, undecided
+from levelwind.daemon.control.schedule.deciding import decide_about, effects_of, enter
 from levelwind.daemon.control.schedule.lever_changes import (
     lever_changed,
     overrides_events,
@@ -183,7 +183,7 @@ def _receive(
             may_plan = state.backlog.computed < last
             state, more = decide_about(state, before, context, may_plan=may_plan)
         else:
-            state, more = undecided(state, before, context)
+            state, more = effects_of(state, before, context)
         effects += more
     return state, effects
 
@@ -405,7 +405,7 @@ def _recover(
         mode = state.modes.get(name, "managed")
         if group.plan is not None and group.plan.mode not in ("managed", mode):
             reason = f"the settings have the group in mode {mode}"
-            state, ended = undecided(state, end_plan(group, reason), context)
+            state, ended = effects_of(state, end_plan(group, reason), context)
             effects += ended
     state, more = _receive(state, recovered.pending, clock)
     return state, [*effects, *more]

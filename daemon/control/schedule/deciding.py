@@ -57,7 +57,7 @@ def decide_about(
         before = replace(before, events=(*before.events, *read_lag(group)))
     postponement = state.postponed.get(name)
     if postponement is not None and context.now < postponement.until:
-        return undecided(state, before, context)
+        return effects_of(state, before, context)
     mode = state.modes.get(name, "managed")
     # Members that announce themselves make a group a managed one, whatever the settings say.
     decision = (
@@ -81,7 +81,7 @@ def decide_about(
     decision = before.then(decision)
     if decision.group.gone:
         decision = decision.then(_refused_request(decision.group, context))
-    return _effects(state, decision, context, rollback)
+    return effects_of(state, decision, context, rollback)
 
 
 def _refused_request(group: ManagedGroup, context: ControlContext) -> Decision:
@@ -90,14 +90,7 @@ def _refused_request(group: ManagedGroup, context: ControlContext) -> Decision:
     return refuse_order(group, Cause.OPERATOR, reason, GroupSnapshot(group, context))
 
 
-def undecided(
-    state: ControlState, before: Decision, context: ControlContext
-) -> tuple[ControlState, list[Effect]]:
-    """Leave the decision about a group to a later tick."""
-    return _effects(state, before, context)
-
-
-def _effects(
+def effects_of(
     state: ControlState,
     decision: Decision,
     context: ControlContext,
