@@ -116,12 +116,11 @@ def lag_of(observation: ClusterObservation, name: str) -> LagByPartition:
     if not readings:
         return LagByPartition()
     reading = readings[-1]
-    commits = reading.commits or {}
     known: dict[TopicPartition, int] = {}
     unknown: set[TopicPartition] = set()
     held: list[int] = []
-    for partition in _read_partitions(reading.group, commits):
-        end, commit = reading.ends.get(partition), commits.get(partition)
+    for partition in _read_partitions(reading.group, reading.commits):
+        end, commit = reading.ends.get(partition), reading.commits.get(partition)
         if end is not None and commit is not None:
             known[partition] = max(end - commit, 0)
         elif end is not None and end == observation.begins.get(partition):
@@ -134,10 +133,10 @@ def lag_of(observation: ClusterObservation, name: str) -> LagByPartition:
 
 
 def _read_partitions(
-    group: GroupDescription | None, commits: Iterable[TopicPartition]
+    group: GroupDescription, commits: Iterable[TopicPartition]
 ) -> set[TopicPartition]:
     """What the members own and have committed; without members, all that was committed."""
-    if group is None or not group.members:
+    if not group.members:
         return set(commits)
     read = group.read_topics
     return {*group.owners, *(one for one in commits if one[0] in read)}

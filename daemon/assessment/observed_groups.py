@@ -101,6 +101,16 @@ class GroupReading:
     """Log ends that could be read, of what this and other groups read. No commit is newer."""
 
 
+class WholeReading(NamedTuple):
+    """A reading in which the group was described and its commits were read."""
+
+    at: float
+    group: GroupDescription
+    commits: Mapping[TopicPartition, int]
+    ends_read_at: float
+    ends: Mapping[TopicPartition, int]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterSample:
     """All groups at about one time."""
@@ -164,13 +174,13 @@ class ClusterObservation:
         """Time between the first and the last sample."""
         return self.samples[-1].at - self.samples[0].at
 
-    def readings(self, group: str) -> list[GroupReading]:
-        """The readings in which a group was described and its commits were read."""
+    def readings(self, group: str) -> list[WholeReading]:
+        """The whole readings of a group."""
         found = (sample.groups.get(group) for sample in self.samples)
         return [
-            reading
-            for reading in found
-            if reading and reading.group is not None and reading.commits is not None
+            WholeReading(one.at, one.group, one.commits, one.ends_read_at, one.ends)
+            for one in found
+            if one and one.group is not None and one.commits is not None
         ]
 
 

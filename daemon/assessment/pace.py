@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from levelwind.daemon.assessment.observed_groups import (
         ClusterObservation,
         GroupMember,
-        GroupReading,
+        WholeReading,
     )
 
 LEAST_SPEED_SECONDS = 8.0
@@ -63,13 +63,12 @@ def pace_of(observation: ClusterObservation, name: str) -> Pace:
     seconds, between = last.at - first.at, last.ends_read_at - first.ends_read_at
     if seconds <= 0 or between <= 0:
         return Pace()
-    commits, newest = first.commits or {}, last.commits or {}
-    read = {*newest, *(last.group.owners if last.group else ())}
-    owners = [reading.group.owners for reading in readings if reading.group]
+    read = {*last.commits, *last.group.owners}
+    owners = [reading.group.owners for reading in readings]
     return Pace(
         seconds=seconds,
         arrivals=_rates(read, first.ends, last.ends, between),
-        consumed=_rates(read, commits, newest, seconds),
+        consumed=_rates(read, first.commits, last.commits, seconds),
         speeds=_speeds(readings),
         still=_still(readings),
         regrouped=any(each != owners[0] for each in owners),
@@ -90,7 +89,7 @@ def _rates(
     }
 
 
-def _speeds(readings: list[GroupReading]) -> dict[str, float]:
+def _speeds(readings: list[WholeReading]) -> dict[str, float]:
     records: dict[str, int] = {}
     behind_for: dict[str, float] = {}
     for before, after in pairwise(readings):
@@ -106,20 +105,20 @@ def _speeds(readings: list[GroupReading]) -> dict[str, float]:
     }
 
 
-def _kept(before: GroupReading, after: GroupReading) -> Iterable[GroupMember]:
+def _kept(before: WholeReading, after: WholeReading) -> Iterable[GroupMember]:
     """The members that own the same partitions in two readings."""
-    earlier = {each.id: each.owned for each in before.group.members} if before.group else {}
-    members = after.group.members if after.group else ()
-    return [each for each in members if each.owned and earlier.get(each.id) == each.owned]
+    earlier = {each.id: each.owned for each in before.group.members}
+    return [
+        each for each in after.group.members if each.owned and earlier.get(each.id) == each.owned
+    ]
 
 
-def _advance(member: GroupMember, before: GroupReading, after: GroupReading) -> int | None:
+def _advance(member: GroupMember, before: WholeReading, after: WholeReading) -> int | None:
     """Records that a member committed between two readings; None where it was not behind."""
     advance = behind = 0
     waiting = False
     for partition in member.owned:
-        start = (before.commits or {}).get(partition)
-        end = (after.commits or {}).get(partition)
+        start, end = before.commits.get(partition), after.commits.get(partition)
         if start is None or end is None or end < start:
             continue
         has_waited = end < before.ends.get(partition, end)
@@ -129,14 +128,15 @@ def _advance(member: GroupMember, before: GroupReading, after: GroupReading) -> 
     return advance if waiting and behind >= BEHIND_SHARE * advance else None
 
 
-def _still(readings: list[GroupReading]) -> dict[str, int]:
+def _still(readings: list[WholeReading]) -> dict[str, int]:
     first, last = readings[0], readings[-1]
     stuck: dict[str, int] = {}
-    if not all(_same_owners(first, reading) for reading in readings):
+    owners = first.group.owners
+    if any(reading.group.owners != owners for reading in readings):
         return stuck
     for member in _kept(first, last):
-        before = _known(member, (first.commits or {}).get)
-        after = _known(member, (last.commits or {}).get)
+        before = _known(member, first.commits.get)
+        after = _known(member, last.commits.get)
         if before != after or not after:
             continue
         waiting = {
@@ -147,10 +147,6 @@ def _still(readings: list[GroupReading]) -> dict[str, int]:
         if waiting:
             stuck[member.name] = sum(waiting.values())
     return stuck
-
-
-def _same_owners(first: GroupReading, other: GroupReading) -> bool:
-    return bool(first.group and other.group and first.group.owners == other.group.owners)
 
 
 def _known(

@@ -62,10 +62,8 @@ def risks_of(
     readings = observation.readings(name)
     if not readings:
         return ()
-    reading = readings[-1]
-    if reading.group is None:
-        return ()
-    seen = _Seen(observation, name, reading.group, reading.commits or {}, reading.ends, pace, lag)
+    last = readings[-1]
+    seen = _Seen(observation, name, last.group, last.commits, last.ends, pace, lag)
     return tuple(Risk(kind, text) for kind, rule in RULES.items() for text in rule(seen))
 
 
@@ -122,9 +120,7 @@ def _no_leader(seen: _Seen) -> Iterator[str]:
 
 
 def _rebalances(seen: _Seen) -> Iterator[str]:
-    states = [
-        reading.group.state for reading in seen.observation.readings(seen.name) if reading.group
-    ]
+    states = [reading.group.state for reading in seen.observation.readings(seen.name)]
     if set(states) == {REBALANCING}:
         yield f"the group was rebalancing in all of {len(states)} samples"
     elif REBALANCING in states or seen.pace.regrouped:
