@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from levelwind.streaming.spark.settings import PipelineSettings
+
 POLL_SECONDS = 0.2
 """Time between two looks for a topic that does not exist yet."""
 BROKER_MESSAGE_BYTES = 1_000_000
@@ -46,29 +48,23 @@ class ClusterDescription:
 
 
 def describe(
-    spark: SparkSession,
-    bootstrap: str,
-    topics: Mapping[str, str],
-    kafka: Mapping[str, str],
-    timeout: int,
+    spark: SparkSession, settings: PipelineSettings, topics: Mapping[str, str]
 ) -> ClusterDescription:
     """Describe the cluster and some of its topics, waiting for topics that do not exist yet.
 
     Args:
         spark: a session with the Kafka connector.
-        bootstrap: the brokers to ask.
+        settings: settings of the pipeline; `start_timeout` is for all topics to exist, too.
         topics: the operation that the pipeline does on each topic, by the topic's name.
-        kafka: further settings of the Kafka client.
-        timeout: milliseconds to wait for an answer, and for all topics to exist.
 
     Raises:
         PipelineError: no answer in time, a topic that is missing, a right that is missing, or
             settings that the client refuses.
     """
     jvm = _jvm(spark)
-    with _admin_client(spark, bootstrap, kafka, timeout) as admin:
+    with _admin_client(spark, settings) as admin:
         cluster_id = _result(admin.describeCluster().clusterId())
-        deadline = time.monotonic() + timeout / 1000
+        deadline = time.monotonic() + settings.start_timeout / 1000
         existing = {
             topic: _existing(admin, jvm, topic, operation, deadline)
             for topic, operation in topics.items()
@@ -97,9 +93,7 @@ def _jvm(spark: SparkSession) -> Any:
 
 
 @contextlib.contextmanager
-def _admin_client(
-    spark: SparkSession, bootstrap: str, kafka: Mapping[str, str], timeout: int
-) -> Iterator[Any]:
+def _admin_client(spark: SparkSession, settings: PipelineSettings) -> Iterator[Any]:
     """Make Kafka's admin client in the JVM, and close it.
 
     Raises:
@@ -107,14 +101,13 @@ def _admin_client(
     """
     jvm = _jvm(spark)
     properties = jvm.java.util.Properties()
-    timeout_ms = str(timeout)
-    settings = {
-        "bootstrap.servers": bootstrap,
-        "default.api.timeout.ms": timeout_ms,
-        "request.timeout.ms": timeout_ms,
-        **kafka,
+    client = {
+        "bootstrap.servers": settings.bootstrap,
+        "default.api.timeout.ms": settings.start_timeout,
+        "request.timeout.ms": settings.start_timeout,
+        **settings.kafka,
     }
-    for name, value in settings.items():
+    for name, value in client.items():
         properties.setProperty(name, str(value))
     try:
         admin = jvm.org.apache.kafka.clients.admin.AdminClient.create(properties)
@@ -184,26 +177,16 @@ def _setting(admin: Any, jvm: Any, topic: str, name: str, default: int) -> int:
     return default if entry is None else int(entry.value())
 
 
-def records_per_second(
-    spark: SparkSession,
-    bootstrap: str,
-    topic: str,
-    partitions: int,
-    kafka: Mapping[str, str],
-    timeout: int,
-) -> float:
-    """The rate at which a topic grows: the mean of a day, or since its first record of that day.
+def records_per_second(spark: SparkSession, settings: PipelineSettings, partitions: int) -> float:
+    """The rate at which the commits' topic grows.
 
-    By offsets, which compaction does not change. A partition whose leader does not answer in
-    `OFFSETS_TIMEOUT_MS` counts as idle.
+    The mean of a day, or since its first record of that day, by offsets, which compaction does not
+    change. A partition whose leader does not answer in `OFFSETS_TIMEOUT_MS` counts as idle.
 
     Args:
         spark: a session with the Kafka connector.
-        bootstrap: the brokers to ask.
-        topic: a topic that may be read.
-        partitions: the number of its partitions.
-        kafka: further settings of the Kafka client.
-        timeout: milliseconds that the client has for its requests.
+        settings: settings of the pipeline.
+        partitions: the number of the topic's partitions.
 
     Raises:
         PipelineError: the client refuses its settings.
@@ -212,13 +195,13 @@ def records_per_second(
     spec = jvm.org.apache.kafka.clients.admin.OffsetSpec
     ends, begins, asked = jvm.java.util.HashMap(), jvm.java.util.HashMap(), []
     for number in range(partitions):
-        partition = jvm.org.apache.kafka.common.TopicPartition(topic, number)
+        partition = jvm.org.apache.kafka.common.TopicPartition(settings.commits_topic, number)
         asked.append(partition)
         ends.put(partition, spec.latest())
         begins.put(partition, spec.forTimestamp(int(now - RATED_MS)))
     options = jvm.org.apache.kafka.clients.admin.ListOffsetsOptions().timeoutMs(OFFSETS_TIMEOUT_MS)
     rate = 0.0
-    with _admin_client(spark, bootstrap, kafka, timeout) as admin:
+    with _admin_client(spark, settings) as admin:
         answers = [admin.listOffsets(specs, options) for specs in (ends, begins)]
         for partition in asked:
             with contextlib.suppress(PipelineError):
@@ -230,12 +213,7 @@ def records_per_second(
 
 
 def first_offsets(
-    spark: SparkSession,
-    bootstrap: str,
-    partitions: Mapping[str, int],
-    since: int,
-    kafka: Mapping[str, str],
-    timeout: int,
+    spark: SparkSession, settings: PipelineSettings, partitions: Mapping[str, int], since: int
 ) -> dict[str, dict[int, int]]:
     """The offset of the first record of each partition since a time, by topic and partition.
 
@@ -245,11 +223,9 @@ def first_offsets(
 
     Args:
         spark: a session with the Kafka connector.
-        bootstrap: the brokers to ask.
+        settings: settings of the pipeline.
         partitions: the number of partitions by topic; the topics may be read.
         since: the time, milliseconds since the epoch.
-        kafka: further settings of the Kafka client.
-        timeout: milliseconds that the client has for its requests.
 
     Raises:
         PipelineError: the client refuses its settings.
@@ -267,7 +243,7 @@ def first_offsets(
     isolation = jvm.org.apache.kafka.common.IsolationLevel.READ_COMMITTED
     options = classes.ListOffsetsOptions(isolation).timeoutMs(OFFSETS_TIMEOUT_MS)
     found: dict[str, dict[int, int]] = {topic: {} for topic in partitions}
-    with _admin_client(spark, bootstrap, kafka, timeout) as admin:
+    with _admin_client(spark, settings) as admin:
         answer = admin.listOffsets(asked, options)
         for (topic, number), partition in named.items():
             with contextlib.suppress(PipelineError):

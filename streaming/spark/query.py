@@ -288,15 +288,8 @@ def _parallelism(
         return kept
     if session.is_everywhere(spark):
         return SEVERAL_TASKS
-    topic = settings.commits_topic
-    rate = cluster_metadata.records_per_second(
-        spark,
-        settings.bootstrap,
-        topic,
-        partitions[topic],
-        settings.kafka,
-        settings.start_timeout,
-    )
+    of_commits = partitions[settings.commits_topic]
+    rate = cluster_metadata.records_per_second(spark, settings, of_commits)
     return SEVERAL_TASKS if rate >= BUSY else 1
 
 
@@ -313,14 +306,8 @@ def _tombstone_life(
         ms=min(cluster.tombstones_ms[topic] for topic in compacted),
         batch_limit=settings.max_offsets_per_trigger,
     )
-    first = cluster_metadata.first_offsets(
-        spark,
-        settings.bootstrap,
-        {topic: cluster.partitions[topic] for topic in compacted},
-        life.since,
-        settings.kafka,
-        settings.start_timeout,
-    )
+    partitions = {topic: cluster.partitions[topic] for topic in compacted}
+    first = cluster_metadata.first_offsets(spark, settings, partitions, life.since)
     return replace(life, first=first)
 
 
@@ -352,13 +339,8 @@ def start(
     read = (*compacted, topics.replays)
     written = (topics.lag, topics.triggers, topics.dead_letters)
     files = files or open_files(spark, settings.checkpoint)
-    cluster = cluster_metadata.describe(
-        spark,
-        settings.bootstrap,
-        dict.fromkeys(read, "READ") | dict.fromkeys(written, "WRITE"),
-        settings.kafka,
-        settings.start_timeout,
-    )
+    operations = dict.fromkeys(read, "READ") | dict.fromkeys(written, "WRITE")
+    cluster = cluster_metadata.describe(spark, settings, operations)
     shape = CheckpointShape(
         cluster_id=cluster.cluster_id, prefix=settings.prefix, commits=settings.commits_topic
     )

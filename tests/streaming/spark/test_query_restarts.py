@@ -219,7 +219,7 @@ def test_a_pipeline_with_more_unread_than_tombstones_live_builds_its_state_anew(
 
 
 def test_the_first_offset_since_a_time_is_known_where_compaction_may_pass_it(
-    spark: SparkSession, lone: Cluster
+    spark: SparkSession, lone: Cluster, tmp_path: Path
 ) -> None:
     topic, hour, present = "aged", 3_600_000, now()
     lw = Installation(bootstrap=lone.bootstrap, prefix="aged-lw.", replication=1)
@@ -238,10 +238,8 @@ def test_the_first_offset_since_a_time_is_known_where_compaction_may_pass_it(
             producer.produce(topic, b"v", b"k", partition, timestamp=at)
             producer.flush()
     partitions = {topic: 4}  # one more than there are, so that nobody answers for it
-    since = present - hour
-    found = cluster_metadata.first_offsets(
-        spark, lone.bootstrap, partitions, since, {}, timeout=60_000
-    )
+    settings = PipelineSettings(bootstrap=lone.bootstrap, checkpoint=tmp_path, start_timeout=60_000)
+    found = cluster_metadata.first_offsets(spark, settings, partitions, present - hour)
     assert found == {topic: {0: 2}}
     open_one.abort_transaction(60)
 
