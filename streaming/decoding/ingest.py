@@ -10,7 +10,7 @@ sample may be evaluated with a commit up to a bucket older than the newest befor
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -47,7 +47,7 @@ from levelwind.streaming.messages.rows import (
 from levelwind.streaming.messages.topic_columns import BucketSamples
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator
 
     from levelwind.assignors.protocol.records import Record
     from levelwind.assignors.protocol.topics import TopicKind, Topics
@@ -191,16 +191,14 @@ class RecordColumns:
         )
 
 
-def read_batch(batch: pa.RecordBatch, names: Mapping[str, Any]) -> RecordColumns:
-    """The columns of a batch; `names` holds the batch's column name of each field."""
+def read_batch(batch: pa.RecordBatch) -> RecordColumns:
+    """The columns of a batch, which has them under the names of the fields."""
     ints = {
-        name: np.asarray(batch.column(names[name]), dtype=np.int64)
+        name: np.asarray(batch.column(name), dtype=np.int64)
         for name in ("partition", "offset", "timestamp")
     }
     ints["timestamp"] = log_times(ints["timestamp"])
-    return RecordColumns(
-        **{name: batch.column(names[name]) for name in ("topic", "key", "value")}, **ints
-    )
+    return RecordColumns(**{name: batch.column(name) for name in ("topic", "key", "value")}, **ints)
 
 
 def log_times(timestamp: Int64) -> Int64:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql import functions as sql
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from levelwind.assignors.protocol.topics import LARGEST_WIDE_BYTES
 from levelwind.streaming.bucket.state import VALUES
@@ -29,7 +30,7 @@ from levelwind.streaming.spark.batches.listener import query_listener
 from levelwind.streaming.spark.batches.progress import Progress
 from levelwind.streaming.spark.checkpoint import CheckpointShape, TombstoneLife
 from levelwind.streaming.spark.processors import GroupProcessor, TopicProcessor
-from levelwind.streaming.spark.schemas import KAFKA_COLUMNS, PACKED, ROWS, SINK, KafkaColumns
+from levelwind.streaming.spark.schemas import KAFKA_COLUMNS, PACKED, ROWS, SINK
 from levelwind.streaming.spark.settings import SEVERAL_TASKS
 from levelwind.streaming.spark.store.batch_offsets import OFFSETS, OffsetsFiles
 from levelwind.streaming.spark.store.hadoop_files import open_files
@@ -82,14 +83,11 @@ WRITE_LIMITS = ("max.request.size", "buffer.memory")
 
 def pack(records: DataFrame, topics: Topics, buckets: int = DEFAULT_BUCKETS) -> DataFrame:
     """Turn Kafka's records into rows for the operators, and count rejected and skipped ones."""
-    names = {
-        name: getattr(KafkaColumns, name)
-        for name in ("topic", "partition", "offset", "timestamp", "key", "value")
-    }
+    schema = to_arrow_schema(PACKED)
 
     def decode(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in _joined_batches(batches):
-            records = ingest.read_batch(batch, names)
+            records = ingest.read_batch(batch)
             packed = ingest.pack_batch(records, topics, buckets)
             if records.timestamp.size:
                 newest = int(records.timestamp.max())
@@ -98,7 +96,7 @@ def pack(records: DataFrame, topics: Topics, buckets: int = DEFAULT_BUCKETS) -> 
                 packed.add_count(progress.FOLLOWED, packed.followed)
             yield pa.RecordBatch.from_pydict(
                 {name: getattr(packed, name) for name in PACKED.fieldNames()},
-                schema=_arrow_schema(),
+                schema=schema,
             )
 
     packed = records.mapInArrow(decode, PACKED)
@@ -129,19 +127,6 @@ def _counts() -> Column:
     return sql.collect_list(
         sql.when(sql.col("reason").isNotNull(), sql.struct(sql.col("reason"), sql.col("n")))
     ).alias(progress.COUNTS)
-
-
-def _arrow_schema() -> pa.Schema:
-    return pa.schema(
-        [
-            ("state_key", pa.string()),
-            ("subject", pa.string()),
-            ("kind", pa.int32()),
-            ("payload", pa.binary()),
-            ("reason", pa.string()),
-            ("n", pa.int64()),
-        ]
-    )
 
 
 def by_topic(

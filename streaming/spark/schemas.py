@@ -7,27 +7,15 @@ from __future__ import annotations
 
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType
 
-
-class KafkaColumns:
-    """Names of the columns of a Kafka record, as the pipeline reads it."""
-
-    topic = "topic"
-    partition = "partition"
-    offset = "offset"
-    timestamp = "timestamp"
-    key = "key"
-    value = "value"
-
-
 KAFKA_COLUMNS = (
-    KafkaColumns.topic,
-    KafkaColumns.partition,
-    KafkaColumns.offset,
-    f"unix_millis({KafkaColumns.timestamp}) AS {KafkaColumns.timestamp}",
-    KafkaColumns.key,
-    KafkaColumns.value,
+    "topic",
+    "partition",
+    "offset",
+    "unix_millis(timestamp) AS timestamp",
+    "key",
+    "value",
 )
-
+"""A Kafka record as the pipeline reads it: the fields of `ingest.RecordColumns`, as expressions."""
 
 PACKED = StructType(
     [
