@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import fields
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,13 +21,7 @@ if TYPE_CHECKING:
     from levelwind.streaming.rules.event_time import Floats, Int64, Mask
 
 PARTS = {
-    "since": "speed_since",
-    "latest": "speed_latest",
-    "records": "speed_records",
-    "behind": "speed_behind",
-    "shown": "speed_shown",
-    "published": "speed_published",
-    "published_windows": "speed_published_windows",
+    field.name: f"speed_{field.name}" for field in fields(SpeedColumns) if field.name != "windows"
 }
 """By field of `SpeedColumns`, the column by owner; `windows` has a column for each window."""
 WINDOW_COLUMNS = tuple(f"window{number}" for number in range(WINDOWS))

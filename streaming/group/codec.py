@@ -5,6 +5,7 @@ The names in a value are short: they are most of what the state of a small group
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 
 VERSION = 10
 """Counts up with every change of what `pack` writes; an older checkpoint is then set aside."""
+_SPEED_FIELDS = tuple([field.name for field in fields(LearnedSpeed)])
+"""In the order in which their values are packed: another one is a change of `VERSION`."""
 
 
 def pack(state: GroupState) -> bytes:
@@ -179,31 +182,13 @@ def _unpack_lag(
 
 
 def _pack_speed(name: str, known: LearnedSpeed) -> list[object]:
-    values = (
-        known.since,
-        known.latest,
-        known.records,
-        known.behind,
-        known.shown,
-        known.windows,
-        known.published,
-        known.published_windows,
-    )
-    return [name, *values]
+    return [name, *(getattr(known, field) for field in _SPEED_FIELDS)]
 
 
 def _unpack_speed(packed: list[Any]) -> tuple[str, LearnedSpeed]:
-    name, since, latest, records, behind, shown, windows, published, published_windows = packed
-    return name, LearnedSpeed(
-        since=since,
-        latest=latest,
-        records=records,
-        behind=behind,
-        shown=shown,
-        windows=tuple(windows),
-        published=published,
-        published_windows=published_windows,
-    )
+    name, *values = packed
+    known = dict(zip(_SPEED_FIELDS, values, strict=True))
+    return name, LearnedSpeed(**known | {"windows": tuple(known["windows"])})
 
 
 def _pack_consumer_member(member_id: str, member: ConsumerMember) -> list[object]:
