@@ -6,7 +6,7 @@ Pure functions of the topic's state.
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec.structs import replace
@@ -131,7 +131,7 @@ def sampled_together(
 ) -> list[TopicState]:
     """The states of some topics after a sample of each, in columns of all their partitions."""
     known = {name: np.concatenate([getattr(s, name) for s in states]) for name in END_COLUMNS}
-    ends = _newest_ends(known, EndsRead.of(records), rule)
+    ends = _newest_ends(known, records, rule)
     bounds = itertools.pairwise([0, *itertools.accumulate(len(r.begin) for r in records)])
     states = [
         replace(
@@ -156,48 +156,23 @@ def sampled_together(
     ]
 
 
-class EndsRead(NamedTuple):
-    """What samples of topics read of all partitions, topic after topic."""
-
-    at: Int64
-    """The time of the partition's sample."""
-    begin: Int64
-    """The log start offset, and so on; negative: it could not be read."""
-    stable: Int64
-    high: Int64
-    data_end: Int64
-
-    @classmethod
-    def of(cls, records: Sequence[OffsetsRecord]) -> EndsRead:
-        """What the samples of different topics read."""
-        sizes = [len(record.begin) for record in records]
-        unknown = [(UNKNOWN,) * size for size in sizes]
-        data_ends = [record.data_end for record in records]
-        return cls(
-            at=np.repeat(np.array([record.at for record in records], np.int64), sizes),
-            begin=_chained([record.begin for record in records]),
-            stable=_chained([record.stable for record in records]),
-            high=_chained([record.high for record in records]),
-            data_end=_chained(
-                [
-                    none if known is None else known
-                    for known, none in zip(data_ends, unknown, strict=True)
-                ]
-            ),
-        )
-
-
-def _newest_ends(before: Mapping[str, Int64], read: EndsRead, rule: LagRule) -> dict[str, Int64]:
+def _newest_ends(
+    before: Mapping[str, Int64], records: Sequence[OffsetsRecord], rule: LagRule
+) -> dict[str, Int64]:
     """The `END_COLUMNS` after samples, each of which stands for what a sample could not read."""
-    end_read = (read.stable if rule.end_kind == "stable" else read.high) >= 0
-    data_end = np.where(end_read, read.data_end, _newest(before["data_end"], read.data_end))
-    return {
-        "begin": _newest(before["begin"], read.begin),
-        "stable": _newest(before["stable"], read.stable),
-        "high": _newest(before["high"], read.high),
-        "data_end": data_end,
-        "end_read_at": _newest(before["end_read_at"], np.where(end_read, read.at, UNKNOWN)),
+    sizes = [len(record.begin) for record in records]
+    # Negative where a sample could not read it.
+    read = {
+        name: _chained(
+            [getattr(record, name) or (UNKNOWN,) * len(record.begin) for record in records]
+        )
+        for name in ("begin", "stable", "high", "data_end")
     }
+    at = np.repeat(np.array([record.at for record in records], np.int64), sizes)
+    end_read = read[rule.end_kind] >= 0
+    read["end_read_at"] = np.where(end_read, at, UNKNOWN)
+    newest = {name: _newest(before[name], column) for name, column in read.items()}
+    return newest | {"data_end": np.where(end_read, read["data_end"], newest["data_end"])}
 
 
 def _with_baselines(state: TopicState, end: Int64) -> TopicState:
