@@ -322,13 +322,9 @@ def _pack_commits(
         return
     source, position = (column[commits.row] for column in (records.partition, records.offset))
     columns = PackableCommits(commits, order.topics, topic, at, source, position)
-    for state_key, of_bucket in columns.packable(kept).divided(packed.buckets):
-        if until == NO_REPLAY:
-            packed.add(state_key, Kind.COMMITS, of_bucket.pack())
-            continue
-        for name, of_topic in of_bucket.by_topic():
-            replayed = replace(of_topic, until=until)
-            packed.add_for_topic(name, Kind.REPLAYED_COMMIT, replayed.pack())
+    packable = replace(columns.packable(kept), until=until)
+    for state_key, of_bucket in packable.divided(packed.buckets):
+        packed.add(state_key, Kind.COMMITS, of_bucket.pack())
 
 
 def _pack_record(

@@ -37,7 +37,8 @@ class Kind(IntEnum):
     """The content of a row's payload."""
 
     COMMITS = 1
-    """`BucketCommits`: offset commits of a bucket's topics."""
+    """`BucketCommits`: offset commits of a bucket's topics, or one replayed commit; that is applied
+    unless a newer commit is known."""
     RECORD = 2
     """`Raw`: a valid record of one of levelwind's topics, but for those in `SAMPLES`."""
     MEMBERSHIP = 3
@@ -57,14 +58,12 @@ class Kind(IntEnum):
     PLAN_COVERS = 10
     """`PlanCovers`: a group's plan, or what its members read, covers a topic, whether or not the
     group has committed there."""
-    REPLAYED_COMMIT = 11
-    """`TopicCommits`: one replayed commit; it is applied unless a newer commit is known."""
-    REPLAY_DONE = 12
+    REPLAY_DONE = 11
     """`Raw`: a replayed record whose dead letter can be removed."""
-    VERIFY_KEY = 13
+    VERIFY_KEY = 12
     """The key of a record that an earlier checkpoint published; the record is tombstoned unless the
     rebuilt state still publishes it."""
-    SAMPLES = 14
+    SAMPLES = 13
     """`BucketSamples`: plain samples of a bucket's topics."""
 
 
@@ -176,25 +175,6 @@ class TopicCommits(Struct, frozen=True, kw_only=True):
     until: int = NO_REPLAY
     """Of a replay, which is of one commit: the offset below which its log has no newer record of
     the key; see `NO_REPLAY`."""
-
-    def pack(self) -> bytes:
-        """The payload."""
-        narrow = {name: getattr(self, name).astype(np.int32) for name in _NARROW}
-        wide = {name: getattr(self, name) for name in _WIDE}
-        meta = {"groups": self.groups, "topic_ids": self.topic_ids, "until": self.until}
-        return pack(meta, {**narrow, **wide})
-
-    @classmethod
-    def unpack(cls, payload: bytes) -> TopicCommits:
-        """The row of a payload."""
-        meta, arrays = unpack(payload)
-        columns = {name: arrays[name].astype(np.int64) for name in (*_NARROW, *_WIDE)}
-        groups, topic_ids = tuple(meta["groups"]), tuple(meta["topic_ids"])
-        return cls(groups=groups, topic_ids=topic_ids, until=meta["until"], **columns)
-
-
-_NARROW = ("group", "partition", "topic_id", "source")
-_WIDE = ("offset", "at", "position")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

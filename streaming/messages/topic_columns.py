@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from levelwind.assignors.protocol.records import OffsetsRecord
 from levelwind.streaming.messages.buckets import topic_key
 from levelwind.streaming.messages.packing import names_column, names_of, pack, unpack
-from levelwind.streaming.messages.rows import Raw, TopicCommits
+from levelwind.streaming.messages.rows import NO_REPLAY, Raw, TopicCommits
 from levelwind.streaming.rules.event_time import Int64
 
 if TYPE_CHECKING:
@@ -58,6 +59,8 @@ class BucketCommits(Struct, frozen=True, kw_only=True):
     at: Int64
     source: Int64
     position: Int64
+    until: int = NO_REPLAY
+    """As in `TopicCommits`."""
 
     @property
     def _counts(self) -> tuple[Int64, Int64, Int64]:
@@ -67,16 +70,18 @@ class BucketCommits(Struct, frozen=True, kw_only=True):
         """The payload."""
         names = {name: names_column(getattr(self, name)) for name in _NAMES}
         narrow = {name: getattr(self, name).astype(np.int32) for name in (*_COUNTS, *_NARROW)}
-        return pack({}, names | narrow | {name: getattr(self, name) for name in _WIDE})
+        return pack(
+            {"until": self.until}, names | narrow | {name: getattr(self, name) for name in _WIDE}
+        )
 
     @classmethod
     def unpack(cls, payload: bytes) -> BucketCommits:
         """The row of a payload."""
-        _, arrays = unpack(payload)
+        meta, arrays = unpack(payload)
         columns: dict[str, Any] = {name: names_of(arrays[name]) for name in _NAMES}
         for name in (*_COUNTS, *_NARROW, *_WIDE):
             columns[name] = arrays[name].astype(np.int64, copy=False)
-        return cls(**columns)
+        return cls(until=meta["until"], **columns)
 
     def divided(self, buckets: int) -> Iterator[tuple[str, BucketCommits]]:
         """The commits of each of so many buckets, of topics that lie together, by state key."""
@@ -87,7 +92,8 @@ class BucketCommits(Struct, frozen=True, kw_only=True):
             rows, groups, ids = (slice(end[first], end[last]) for end in ends)
             yield (
                 keys[first],
-                BucketCommits(
+                replace(
+                    self,
                     topics=self.topics[first:last],
                     groups=self.groups[groups],
                     topic_ids=self.topic_ids[ids],
@@ -112,6 +118,7 @@ class BucketCommits(Struct, frozen=True, kw_only=True):
                     topic_id=self.topic_id[first:last],
                     source=self.source[first:last],
                     position=self.position[first:last],
+                    until=self.until,
                 ),
             )
 

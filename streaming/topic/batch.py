@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from msgspec import Struct
 
 from levelwind.assignors.protocol.records import decode
-from levelwind.streaming.messages.rows import Kind, PlanCovers, Raw, TopicCommits
+from levelwind.streaming.messages.rows import NO_REPLAY, Kind, PlanCovers, Raw, TopicCommits
 from levelwind.streaming.messages.topic_columns import BucketCommits, BucketSamples
 
 if TYPE_CHECKING:
@@ -67,15 +67,14 @@ class TopicBatch(Struct, kw_only=True):
             match kind:
                 case Kind.COMMITS:
                     for name, commits in BucketCommits.unpack(payload).by_topic():
-                        batches[name].commits.append(commits)
+                        batch, is_read = batches[name], commits.until == NO_REPLAY
+                        (batch.commits if is_read else batch.replayed_commits).append(commits)
                 case Kind.SAMPLES:
                     samples = BucketSamples.unpack(payload)
                     for raw, record in zip(samples.raws, samples.records, strict=True):
                         size += len(raw.value or b"")
                         kept = record if size <= MAX_UNPACKED_BYTES else None
                         batches[record.topic].samples.append(ReadRecord(raw, kept))
-                case Kind.REPLAYED_COMMIT:
-                    batches[topic].replayed_commits.append(TopicCommits.unpack(payload))
                 case Kind.PLAN_COVERS:
                     batches[topic].plans.append(PlanCovers.unpack(payload))
                 case _:
