@@ -9,19 +9,16 @@ look into every value for rows within it, 3 to 6 us a row, and take another 0.5 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
+import msgspec
 import numpy as np
 from msgspec import Struct
 
 from levelwind.streaming.messages.packing import pack, unpack
 from levelwind.streaming.rules.event_time import Int64
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 
 PASS_THROUGH_PREFIX = "x/"  # noqa: S105 - a prefix of state keys, no password
 
@@ -177,8 +174,21 @@ class TopicCommits(Struct, frozen=True, kw_only=True):
     the key; see `NO_REPLAY`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RacksRow:
+class _Statement(Struct, frozen=True):
+    """A row without columns, which has its fields as the metadata of its payload."""
+
+    def pack(self) -> bytes:
+        """The payload."""
+        return pack(self, {})
+
+    @classmethod
+    def unpack(cls, payload: bytes) -> Self:
+        """The row of a payload."""
+        meta, _ = unpack(payload)
+        return msgspec.convert(meta, cls)
+
+
+class RacksRow(_Statement, frozen=True, kw_only=True):
     """The replica racks of a topic that a group reads."""
 
     topic: str
@@ -197,52 +207,18 @@ class RacksRow:
     """Whether the group has a commit in the topic; otherwise it reads the topic by its plan or its
     members alone."""
 
-    def pack(self) -> bytes:
-        """The payload."""
-        meta: dict[str, Any] = {
-            name: getattr(self, name) for name in ("topic", "id", "at", "notified_at", "racks")
-        }
-        return pack({**meta, "committed": self.committed, "source": dict(self.source)}, {})
 
-    @classmethod
-    def unpack(cls, payload: bytes) -> RacksRow:
-        """The row of a payload."""
-        meta, _ = unpack(payload)
-        meta["racks"] = tuple(map(tuple, meta["racks"]))
-        return cls(**meta)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanCovers:
+class PlanCovers(_Statement, frozen=True, kw_only=True):
     """The statement that a group's plan, or what its members read, covers a topic since a time."""
 
     group: str
     at: int
     """The timestamp of the plan's or members' record, in milliseconds since the epoch."""
 
-    def pack(self) -> bytes:
-        """The payload."""
-        return pack({"group": self.group, "at": self.at}, {})
 
-    @classmethod
-    def unpack(cls, payload: bytes) -> PlanCovers:
-        """The row of a payload."""
-        return cls(**unpack(payload)[0])
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Detached:
+class Detached(_Statement, frozen=True, kw_only=True):
     """The statement that a group no longer reads a topic since a time."""
 
     topic: str
     at: int
     """Milliseconds since the epoch."""
-
-    def pack(self) -> bytes:
-        """The payload."""
-        return pack({"topic": self.topic, "at": self.at}, {})
-
-    @classmethod
-    def unpack(cls, payload: bytes) -> Detached:
-        """The row of a payload."""
-        return cls(**unpack(payload)[0])
