@@ -394,15 +394,8 @@ def _replayed_record(record: ReplayRecord) -> Raw:
 
 
 def _reject(packed: PackedRows, raw: Raw, reason: str, *, detail: str = "") -> None:
-    rejected = Raw(
-        topic=raw.topic,
-        partition=raw.partition,
-        offset=raw.offset,
-        timestamp=raw.timestamp,
-        key=raw.key,
-        value=raw.value,
-        reason=f"{reason}: {detail}" if detail else reason,
-    )
+    whole = f"{reason}: {detail}" if detail else reason
+    rejected = replace(raw, reason=whole, until=NO_REPLAY)
     packed.add(
         f"{PASS_THROUGH_PREFIX}{raw.partition}", Kind.REJECTED, rejected.pack(), reason=reason, n=1
     )

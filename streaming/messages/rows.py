@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, Self
 import msgspec
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from levelwind.streaming.messages.packing import pack, unpack
 from levelwind.streaming.rules.event_time import Int64
@@ -128,15 +129,8 @@ class Raw(Struct, frozen=True, kw_only=True):
 
     def pack(self) -> bytes:
         """The payload."""
-        meta = {
-            "topic": self.topic,
-            "partition": self.partition,
-            "offset": self.offset,
-            "timestamp": self.timestamp,
-            "reason": self.reason,
-            "until": self.until,
-        }
-        parts = {"key": self.key, "value": self.value}
+        meta = asdict(self)
+        parts = {name: meta.pop(name) for name in ("key", "value")}
         return pack(
             meta, {name: np.frombuffer(p, np.uint8) for name, p in parts.items() if p is not None}
         )
