@@ -88,17 +88,6 @@ class SkewFigures:
     """Whether records wait beyond doubt: a member is behind, or its lag is old or long."""
 
 
-EVEN = SkewFigures(
-    heaviest=0.0,
-    best=0.0,
-    utilisation=0.0,
-    best_utilisation=0.0,
-    assumed=True,
-    waiting=False,
-)
-"""The figures of a group without any work."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkewRun:
     """The current run of samples in which skew counts; times are milliseconds since the epoch."""

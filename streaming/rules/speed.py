@@ -96,11 +96,6 @@ class SpeedColumns:
         """Copies of the columns of some members."""
         return SpeedColumns(*(getattr(self, column.name)[members] for column in fields(self)))
 
-    def put(self, members: Int64 | Mask, changed: SpeedColumns) -> None:
-        """Write the columns of some members back."""
-        for column in fields(self):
-            getattr(self, column.name)[members] = getattr(changed, column.name)
-
 
 def count_commits(
     columns: SpeedColumns, records: Int64, behind: Int64, latest_behind: Int64

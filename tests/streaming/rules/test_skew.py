@@ -8,7 +8,6 @@ import pytest
 from levelwind.streaming.rules.event_time import UNKNOWN
 from levelwind.streaming.rules.member_loads import RATE_SCALE, MemberLoads
 from levelwind.streaming.rules.skew import (
-    EVEN,
     SkewFigures,
     SkewRule,
     SkewRun,
@@ -17,7 +16,14 @@ from levelwind.streaming.rules.skew import (
 )
 
 RULE = SkewRule(threshold=1.25, floor_seconds=3.0, utilisation=0.85, duration_ms=2_000)
-LEVEL = replace(EVEN, heaviest=20.0, best=20.0, assumed=False)
+LEVEL = SkewFigures(
+    heaviest=20.0,
+    best=20.0,
+    utilisation=0.0,
+    best_utilisation=0.0,
+    assumed=False,
+    waiting=False,
+)
 HIGH = replace(LEVEL, heaviest=25.0)
 BETWEEN = replace(LEVEL, heaviest=22.6)
 LOW = replace(LEVEL, heaviest=22.4)
