@@ -231,6 +231,7 @@ class Settings(BaseModel):
 
     def pipeline_settings(self, jars: tuple[Path, ...]) -> PipelineSettings:
         """Return the settings of the pipeline's process."""
+        from levelwind.streaming.rules.skew import SkewRule  # noqa: PLC0415 - it imports NumPy
         from levelwind.streaming.spark.settings import PipelineSettings  # noqa: PLC0415 - it imports NumPy
 
         section = self.pipeline
@@ -249,10 +250,12 @@ class Settings(BaseModel):
                 for name, group in self.groups.items()
                 if group.reset_policy is not None
             },
-            skew_threshold=section.skew_threshold,
-            skew_floor_seconds=section.skew_floor_seconds,
-            skew_utilisation=section.skew_utilisation,
-            skew_duration=round(section.skew_duration * 1000),
+            skew=SkewRule(
+                threshold=section.skew_threshold,
+                floor_seconds=section.skew_floor_seconds,
+                utilisation=section.skew_utilisation,
+                duration_ms=round(section.skew_duration * 1000),
+            ),
             trigger_interval=round(section.trigger_interval * 1000),
             calm_interval=round(section.calm_interval * 1000),
             max_offsets_per_trigger=section.max_offsets_per_trigger,

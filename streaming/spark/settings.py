@@ -54,10 +54,8 @@ class PipelineSettings:
     reset_policy: ResetPolicy = "earliest"
     group_reset_policies: Mapping[str, ResetPolicy] = field(default_factory=dict)
     """The reset policy of single groups, by name."""
-    skew_threshold: float = 1.25
-    skew_floor_seconds: float = 3.0
-    skew_utilisation: float = 0.85
-    skew_duration: int = 2_000
+    skew: SkewRule = field(default_factory=SkewRule)
+    """When skew is a trigger."""
     trigger_interval: int = 550
     """Shortest time between the starts of two batches; 0: the next batch begins when one ends."""
     calm_interval: int = 2_500
@@ -92,17 +90,7 @@ class PipelineSettings:
         return CadenceRule(
             shortest_ms=self.trigger_interval,
             longest_ms=self.calm_interval,
-            skew_duration_ms=self.skew_duration,
-        )
-
-    @property
-    def skew(self) -> SkewRule:
-        """The rule of when skew is a trigger."""
-        return SkewRule(
-            threshold=self.skew_threshold,
-            floor_seconds=self.skew_floor_seconds,
-            utilisation=self.skew_utilisation,
-            duration_ms=self.skew_duration,
+            skew_duration_ms=self.skew.duration_ms,
         )
 
 

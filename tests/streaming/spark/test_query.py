@@ -16,6 +16,7 @@ from levelwind.assignors.protocol.records import MemberAssignment, PlannedTopic,
 from levelwind.assignors.protocol.topics import OFFSETS_TOPIC as OFFSETS
 from levelwind.deploy.cluster import Cluster
 from levelwind.streaming.errors import ClusterUnreachable, TopicMissing
+from levelwind.streaming.rules.skew import SkewRule
 from levelwind.streaming.spark import cluster_metadata, query, session
 from levelwind.streaming.spark.settings import WORKER_DAEMON, PipelineSettings
 from levelwind_testing import records
@@ -48,7 +49,7 @@ def running(
         bootstrap=lw.bootstrap,
         checkpoint=tmp_path_factory.mktemp("checkpoint"),
         prefix=lw.prefix,
-        skew_duration=1000,
+        skew=SkewRule(duration_ms=1000),
         parallelism=2,
     )
     running = RunningQuery(spark, settings)

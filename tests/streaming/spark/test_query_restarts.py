@@ -20,6 +20,7 @@ from levelwind.assignors.protocol.topics import OFFSETS_TOPIC as OFFSETS
 from levelwind.daemon.cli.main import main
 from levelwind.deploy.cluster import Cluster
 from levelwind.streaming.decoding import ingest
+from levelwind.streaming.rules.skew import SkewRule
 from levelwind.streaming.spark import checkpoint, cluster_metadata
 from levelwind.streaming.spark import query as pipeline
 from levelwind.streaming.spark.batches.progress import NothingToRead
@@ -330,7 +331,7 @@ class Unbroken:
             bootstrap=lw.bootstrap,
             checkpoint=checkpoint,
             prefix=lw.prefix,
-            skew_duration=5000,
+            skew=SkewRule(duration_ms=5000),
             max_offsets_per_trigger=40,
             trigger_interval=0,
             parallelism=2,
