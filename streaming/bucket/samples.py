@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from levelwind.assignors.problem.columns import starts
 from levelwind.assignors.problem.drain import sum_by_member
 from levelwind.streaming.bucket import skew_columns, speed_columns
-from levelwind.streaming.bucket.state import BucketState, OwnerText, ranges, starts
+from levelwind.streaming.bucket.state import BucketState, OwnerText, ranges
 from levelwind.streaming.group.update import TTL_MS
 from levelwind.streaming.messages.lag_json import Claim, local_field
 from levelwind.streaming.messages.own_fields import OwnColumns, shared_texts

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from levelwind.assignors.problem.columns import starts
 from levelwind.assignors.problem.drain import (
     ASSUMED_DRAIN_SECONDS,
     ASSUMED_UTILISATION,
@@ -215,7 +216,7 @@ def _owned_cells(state: BucketState, groups: Int64) -> tuple[Int64, Int64]:
     claims = state["claims"][entry].astype(np.int64)
     claim = ranges(state.first_claim[entry], claims)
     cells = np.repeat(state.first_cell[entry], claims) + state["cell"][claim]
-    bounds = np.concatenate([np.zeros(1, np.int64), np.cumsum(claims)])
+    bounds = starts(claims)
     last = np.cumsum(entries)
     return cells, bounds[last] - bounds[last - entries]
 

@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from levelwind.assignors.problem.columns import starts
 from levelwind.streaming.messages import packing
 from levelwind.streaming.messages.lag_json import Claim
 from levelwind.streaming.messages.packing import PackingError
@@ -325,11 +326,6 @@ def unpack_groups(value: bytes) -> dict[str, bytes]:
         group: states[first:last]
         for group, (first, last) in zip(meta["groups"], bounds, strict=True)
     }
-
-
-def starts(counts: npt.ArrayLike) -> Int64:
-    """The first index of each of some runs of indices, and the end of the last one."""
-    return np.concatenate([np.zeros(1, np.int64), np.cumsum(counts, dtype=np.int64)])
 
 
 def ranges(first: Int64, counts: npt.NDArray[Any]) -> Int64:
