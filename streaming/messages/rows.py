@@ -19,7 +19,6 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from levelwind.streaming.messages.packing import pack, unpack
-from levelwind.streaming.rules.event_time import Int64
 
 PASS_THROUGH_PREFIX = "x/"  # noqa: S105 - a prefix of state keys, no password
 
@@ -143,29 +142,6 @@ class Raw(Struct, frozen=True, kw_only=True):
             name: arrays[name].tobytes() if name in arrays else None for name in ("key", "value")
         }
         return cls(**meta, **parts)
-
-
-class TopicCommits(Struct, frozen=True, kw_only=True):
-    """Offset commits of one topic; the columns are indexed by commit."""
-
-    groups: tuple[str, ...]
-    topic_ids: tuple[str, ...]
-    group: Int64
-    """The group of each commit, an index of `groups`."""
-    partition: Int64
-    offset: Int64
-    """The committed offset; -1: the commit is a tombstone."""
-    at: Int64
-    """The time of the commit, in milliseconds since the epoch."""
-    topic_id: Int64
-    """An index of `topic_ids`; -1: the commit carries no topic id."""
-    source: Int64
-    """The partition of the offsets topic that holds the commit's record."""
-    position: Int64
-    """The offset of that record."""
-    until: int = NO_REPLAY
-    """Of a replay, which is of one commit: the offset below which its log has no newer record of
-    the key; see `NO_REPLAY`."""
 
 
 class _Statement(Struct, frozen=True):

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from levelwind.assignors.protocol.records import OffsetsRecord
 from levelwind.streaming.messages.buckets import topic_key
 from levelwind.streaming.messages.packing import names_column, names_of, pack, unpack
-from levelwind.streaming.messages.rows import NO_REPLAY, Raw, TopicCommits
+from levelwind.streaming.messages.rows import NO_REPLAY, Raw
 from levelwind.streaming.rules.event_time import Int64
 
 if TYPE_CHECKING:
@@ -31,6 +31,29 @@ if TYPE_CHECKING:
 MAX_PARTITIONS = 64
 """The number of a topic's partitions up to which its samples may be plain."""
 _Joined = TypeVar("_Joined", bytes, tuple[int, ...])
+
+
+class TopicCommits(Struct, frozen=True, kw_only=True):
+    """Offset commits of one topic; the columns are indexed by commit."""
+
+    groups: tuple[str, ...]
+    topic_ids: tuple[str, ...]
+    group: Int64
+    """The group of each commit, an index of `groups`."""
+    partition: Int64
+    offset: Int64
+    """The committed offset; -1: the commit is a tombstone."""
+    at: Int64
+    """The time of the commit, in milliseconds since the epoch."""
+    topic_id: Int64
+    """An index of `topic_ids`; -1: the commit carries no topic id."""
+    source: Int64
+    """The partition of the offsets topic that holds the commit's record."""
+    position: Int64
+    """The offset of that record."""
+    until: int = NO_REPLAY
+    """Of a replay, which is of one commit: the offset below which its log has no newer record of
+    the key; see `NO_REPLAY`."""
 
 
 class BucketCommits(Struct, frozen=True, kw_only=True):

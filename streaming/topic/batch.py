@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from msgspec import Struct
 
 from levelwind.assignors.protocol.records import decode
-from levelwind.streaming.messages.rows import NO_REPLAY, Kind, PlanCovers, Raw, TopicCommits
-from levelwind.streaming.messages.topic_columns import BucketCommits, BucketSamples
+from levelwind.streaming.messages.rows import NO_REPLAY, Kind, PlanCovers, Raw
+from levelwind.streaming.messages.topic_columns import BucketCommits, BucketSamples, TopicCommits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -22,7 +22,7 @@ from levelwind.streaming.topic.commit_columns import (
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
-    from levelwind.streaming.messages.rows import TopicCommits
+    from levelwind.streaming.messages.topic_columns import TopicCommits
     from levelwind.streaming.rules.event_time import Int64
 
 

@@ -24,7 +24,7 @@ from levelwind.streaming.rules.event_time import UNKNOWN
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from levelwind.streaming.messages.rows import TopicCommits
+    from levelwind.streaming.messages.topic_columns import TopicCommits
     from levelwind.streaming.topic.batch import ReadRecord
     from levelwind.streaming.topic.commit_columns import CommitColumns
     from levelwind.streaming.topic.state import TopicState

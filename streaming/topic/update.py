@@ -51,7 +51,8 @@ from levelwind.streaming.topic.state import READER_TTL_MS, TopicState
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from levelwind.streaming.messages.rows import PlanCovers, TopicCommits
+    from levelwind.streaming.messages.rows import PlanCovers
+    from levelwind.streaming.messages.topic_columns import TopicCommits
     from levelwind.streaming.rules.event_time import Int64, Mask
     from levelwind.streaming.topic.batch import TopicBatch
     from levelwind.streaming.topic.state import LagRule, LogPosition

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from levelwind.assignors.protocol.records import OffsetsRecord
-from levelwind.streaming.messages.rows import TopicCommits
+from levelwind.streaming.messages.topic_columns import TopicCommits
 from levelwind.streaming.topic import sampling
 from levelwind.streaming.topic.state import READER_TTL_MS, UNCOUNTED_MARGIN, LogPosition, TopicState
 
