@@ -3,7 +3,7 @@
 import contextlib
 import json
 import random
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from levelwind.streaming.decoding.consumer_group import (
 from levelwind.streaming.errors import UnknownVersion
 from levelwind_testing.pipeline.group_records import (
     KINDS,
+    Coordinator,
     Written,
     coordinator,
     expected,
@@ -37,6 +38,12 @@ RECORDS = [
     .read_text()
     .splitlines()
 ]
+
+
+@pytest.fixture(scope="module")
+def classes() -> Iterator[Coordinator]:
+    with coordinator() as classes:
+        yield classes
 
 
 def read(kind: int, value: bytes) -> Any:
@@ -61,16 +68,15 @@ def test_what_the_coordinators_classes_write_is_read(line: Mapping[str, Any]) ->
 
 @pytest.mark.integration
 @pytest.mark.parametrize("kind", KINDS)
-def test_any_record_of_the_coordinators_classes_is_read(kind: int) -> None:
+def test_any_record_of_the_coordinators_classes_is_read(classes: Coordinator, kind: int) -> None:
     rng = random.Random(kind)
-    with coordinator() as classes:
-        for version in KINDS[kind][2]:
-            for _ in range(200):
-                written = record(rng, kind, version)
-                key, value = classes.encode(written)
-                assert read(kind, value) == expected(written)
-                if kind != 2:
-                    assert consumer_group.decode_key(key).group == group_of(written)
+    for version in KINDS[kind][2]:
+        for _ in range(200):
+            written = record(rng, kind, version)
+            key, value = classes.encode(written)
+            assert read(kind, value) == expected(written)
+            if kind != 2:
+                assert consumer_group.decode_key(key).group == group_of(written)
 
 
 def test_what_real_brokers_wrote_is_read(golden: Mapping[str, Golden]) -> None:
