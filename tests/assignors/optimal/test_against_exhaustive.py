@@ -38,6 +38,8 @@ TINY = ProblemShape(topics=2, partitions=4, members=4)
 TOLERANCE = 0.02
 HAIR = 1e-8
 ROUNDING = 1 + 1e-9
+ORDERED, EVEN = 200, 150
+"""Seeds of the unit tests; those of the integration tests come after them."""
 
 
 def random_group(seed, shape=SMALL):
@@ -286,7 +288,7 @@ def histogram(gaps):
 
 @pytest.mark.slow
 def test_small_groups_are_planned_in_the_order_of_the_objectives():
-    for seed in range(200):
+    for seed in range(ORDERED):
         check_order(seed)
 
 
@@ -308,7 +310,7 @@ def test_small_groups_move_little_more_than_any_plan_within_five_percent_of_thei
 
 @pytest.mark.slow
 def test_small_groups_with_even_counts_are_planned_as_well_as_can_be():
-    for seed in range(150):
+    for seed in range(EVEN):
         checked_gap(seed)
 
 
@@ -318,14 +320,14 @@ many_groups = pytest.mark.parametrize("groups", [800, pytest.param(10_000, marks
 @pytest.mark.integration
 @many_groups
 def test_many_small_groups_are_planned_in_the_order_of_the_objectives(groups):
-    for seed in range(groups):
+    for seed in range(ORDERED, groups):
         check_order(seed)
 
 
 @pytest.mark.integration
 @many_groups
 def test_many_small_groups_are_planned_as_well_as_can_be(record_property, groups):
-    gaps = [checked_gap(seed) for seed in range(groups)]
+    gaps = [checked_gap(seed) for seed in range(EVEN, groups)]
     record_property("gap in load", histogram(gaps))
     print(f"gap in load over {len(gaps)} groups: {histogram(gaps)}")
     assert max(gaps) <= TOLERANCE * ROUNDING
