@@ -56,8 +56,12 @@ exec "${{LEVELWIND_PYTHON:-python{version}}}" "$@"
 APPLICATION = "levelwind_pipeline.py"
 
 
-def build(directory: Path) -> tuple[Path, ...]:
+def build(directory: Path, compresslevel: int = 6) -> tuple[Path, ...]:
     """Write the zip file, the archive and the application's file into a directory.
+
+    Args:
+        directory: where they are written.
+        compresslevel: gzip's level for the archive.
 
     Raises:
         SetupError: a library of the pipeline is not installed.
@@ -67,7 +71,7 @@ def build(directory: Path) -> tuple[Path, ...]:
     application.write_bytes((ROOT / "daemon" / APPLICATION).read_bytes())
     return (
         write_packages(directory / "levelwind.zip"),
-        write_environment(directory / "levelwind-environment.tar.gz"),
+        write_environment(directory / "levelwind-environment.tar.gz", compresslevel=compresslevel),
         application,
     )
 
@@ -83,18 +87,21 @@ def write_packages(file: Path) -> Path:
     return file
 
 
-def write_environment(file: Path, libraries: tuple[str, ...] = REQUIRED) -> Path:
+def write_environment(
+    file: Path, libraries: tuple[str, ...] = REQUIRED, *, compresslevel: int = 6
+) -> Path:
     """Write the archive for `spark.archives`; return its path.
 
     Args:
         file: the archive's path.
         libraries: distributions that it has, with all that they require.
+        compresslevel: gzip's level.
 
     Raises:
         SetupError: a library of the pipeline is not installed.
     """
     launcher = LAUNCHER.format(version=f"{sys.version_info[0]}.{sys.version_info[1]}").encode()
-    with tarfile.open(file, "w:gz", compresslevel=6) as archive:
+    with tarfile.open(file, "w:gz", compresslevel=compresslevel) as archive:
         entry = tarfile.TarInfo("bin/python")
         entry.size, entry.mode = len(launcher), 0o755
         archive.addfile(entry, BytesIO(launcher))

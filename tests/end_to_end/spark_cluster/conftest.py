@@ -26,5 +26,5 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandaloneSpark]
 
 @pytest.fixture(scope="package")
 def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    _, archive, _ = distribution.build(tmp_path_factory.mktemp("dist"))
+    _, archive, _ = distribution.build(tmp_path_factory.mktemp("dist"), compresslevel=1)
     return archive
