@@ -69,10 +69,3 @@ def test_who_gives_neither_password_nor_certificate_is_refused(brokers, settings
     stranger = AdminClient({"bootstrap.servers": address, "log_level": 0, **settings, **ca})
     with pytest.raises(KafkaException):
         stranger.list_topics(timeout=5)
-
-
-def test_brokers_without_the_authorizer_let_every_user_do_everything(tmp_path, fresh):
-    with secure_brokers(tmp_path, authorize=False) as brokers:
-        topic = fresh("orders")
-        admin = AdminClient({**brokers.scram_user("anybody").librdkafka, "log_level": 0})
-        admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(30)

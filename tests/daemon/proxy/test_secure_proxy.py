@@ -3,6 +3,7 @@
 from functools import partial
 
 import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from levelwind.daemon.proxy.leader_proxy import LeaderProxy
 from levelwind.daemon.proxy.settings import ProxySettings
@@ -74,3 +75,9 @@ def test_a_proxy_that_is_not_let_in_says_why(brokers, fresh, log, tmp_path, faul
         assert ("certificate" if fault == "certificate" else "authenticat") in line["error"].lower()
     finally:
         proxy.stop()
+
+
+def test_brokers_without_the_authorizer_let_every_user_do_everything(brokers, fresh):
+    topic = fresh("orders")
+    admin = AdminClient({**brokers.scram_user(fresh("user")).librdkafka, "log_level": 0})
+    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(30)
