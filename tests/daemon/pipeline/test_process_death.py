@@ -33,7 +33,7 @@ SETTLED_AFTER = 30
 """Batches after a start in which connections are opened and workers started."""
 LOOKS, BATCHES_A_LOOK = 12, 8
 """A batch takes half a second of CPU here; `make soak-daemon` watches thousands."""
-FEW = 40
+FEW = 25
 """More of a kind that is no leak in so few batches: pools of the JVM open up to fifteen on a busy
 machine, and a file a task would be hundreds. `make soak-daemon` sees smaller leaks."""
 
