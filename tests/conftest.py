@@ -26,6 +26,7 @@ from levelwind_testing.examples import FULL, QUICK, TEST
 from levelwind_testing.kafka import reassignment
 from levelwind_testing.kafka.deleted_topics import delete_topics
 from levelwind_testing.kafka.hung_brokers import hung_brokers
+from levelwind_testing.kafka.kafka_oracle import Kafka
 from levelwind_testing.kafka.patient_brokers import PATIENT
 
 pytest_plugins = ["levelwind_testing.run_times"]
@@ -204,6 +205,14 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster | SharedBrokers]
         request.config.stash[IN_USE] = cluster
         yield cluster
         del request.config.stash[IN_USE]
+
+
+@pytest.fixture(scope="session")
+def java() -> Iterator[Kafka]:
+    """Kafka's own classes, in one Java process for all tests of the session."""
+    oracle = Kafka()
+    yield oracle
+    oracle.close()
 
 
 @pytest.hookimpl(wrapper=True)

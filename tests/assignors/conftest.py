@@ -1,6 +1,6 @@
 """Kafka's assignors for the tests that compare with them."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -41,11 +41,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 @pytest.fixture(scope="session")
-def kafka() -> Iterator[Kafka]:
-    """Kafka's own assignors, in one Java process for all tests of the session."""
-    oracle = Kafka()
-    yield oracle
-    oracle.close()
+def kafka(java: Kafka) -> Kafka:
+    """Kafka's own assignors."""
+    return java
 
 
 @pytest.fixture(scope="session")

@@ -26,7 +26,6 @@ from levelwind_testing.drawn_seeds import drawn_seed
 from levelwind_testing.kafka.broker_releases import PRESENT_AND_NEWER, READY_SECONDS
 from levelwind_testing.kafka.classic_members import ConfluentMember, JavaMember
 from levelwind_testing.kafka.described_group import described_group
-from levelwind_testing.kafka.kafka_oracle import Kafka
 from levelwind_testing.processes.proxied_stage import ProxiedStage
 from levelwind_testing.security.printed_rights import grant, printed
 from levelwind_testing.security.secure_brokers import secure_brokers
@@ -68,14 +67,6 @@ def brokers(request, jar):
         ready_within=READY_SECONDS,
     ) as cluster:
         yield cluster
-
-
-@pytest.fixture(scope="module")
-def java():
-    """The Java process of Kafka's own consumer."""
-    oracle = Kafka()
-    yield oracle
-    oracle.close()
 
 
 class Scene:

@@ -17,7 +17,6 @@ from levelwind.daemon.proxy.settings import ProxySettings
 from levelwind_testing.kafka.classic_members import ConfluentMember, JavaMember, KafkaPythonMember
 from levelwind_testing.kafka.console_consumer import CLIENT_ID, ConsoleConsumer
 from levelwind_testing.kafka.described_group import described_group
-from levelwind_testing.kafka.kafka_oracle import Kafka
 from levelwind_testing.waiting import wait_until
 
 pytestmark = [
@@ -168,14 +167,6 @@ def scene(cluster, kafka, fresh, log):
         stack.callback(lambda: made.proxy and made.proxy.stop())
         stack.callback(lambda: [member.stop() for member in made.members.values()])
         yield made
-
-
-@pytest.fixture
-def java():
-    """The Java process of the brokers' own consumer."""
-    oracle = Kafka()
-    yield oracle
-    oracle.close()
 
 
 @pytest.mark.parametrize("protocol", ["range", "roundrobin", "cooperative-sticky"])
