@@ -14,6 +14,7 @@ from confluent_kafka.admin import NewTopic
 from levelwind.clients.confluent import ManagedConsumer
 from levelwind_testing.kafka.broker_releases import RELEASES
 from levelwind_testing.kafka.managed_consumers import poll_until
+from levelwind_testing.processes.command_line import printed_by
 from levelwind_testing.processes.daemon_process import DaemonProcess
 from levelwind_testing.security.printed_rights import decisions, grant, printed
 from levelwind_testing.security.secure_brokers import secure_brokers
@@ -138,10 +139,12 @@ def test_everything_works_with_exactly_these_rights_and_each_of_them_is_used(
             def lag_is_known():
                 assert pipeline.poll() is None, pipeline.stdout.read()
                 consumer.poll(1.0)
-                groups = installation.levelwind(
-                    installation.operator, "groups", "--format", "json"
-                ).communicate(timeout=150)[0]
-                found = [json.loads(line) for line in groups.splitlines() if line.startswith("{")]
+                groups = printed_by(
+                    *("groups", "--format", "json"),
+                    bootstrap=installation.operator.librdkafka["bootstrap.servers"],
+                    settings=kafka_settings(installation.operator),
+                )
+                found = [json.loads(line) for line in groups.splitlines()]
                 return any(one["group"] == GROUP and one.get("lag") is not None for one in found)
 
             wait_until("lag of the group", lag_is_known, within=400)

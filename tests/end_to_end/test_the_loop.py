@@ -4,8 +4,6 @@ By `make rare` also on brokers of older releases.
 """
 
 import json
-import subprocess
-import sys
 import urllib.request
 from collections.abc import Iterator
 from itertools import cycle
@@ -21,6 +19,7 @@ from levelwind.deploy.jars import OtherBrokers
 from levelwind_testing.kafka.broker_releases import RELEASES, WITHOUT_KIP_848, brokers_of
 from levelwind_testing.kafka.managed_consumers import committed, initialise, poll_until
 from levelwind_testing.kafka.reassignment import reassign
+from levelwind_testing.processes.command_line import printed_by
 from levelwind_testing.processes.daemon_process import timer_settings
 from levelwind_testing.processes.subscriber_process import SubscriberProcess, shared
 from levelwind_testing.processes.whole_loop import Loop
@@ -280,10 +279,12 @@ def test_an_advisory_group_keeps_what_it_has_and_describe_shows_the_plan_beside_
 
 def described(loop, group):
     """What `levelwind describe` says of a group."""
-    command = [sys.executable, "-m", "levelwind.daemon.cli", "describe", group, "--format", "json"]
-    command += ["--bootstrap", loop.bootstrap, "--set", f"prefix={PREFIX}"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    return json.loads(done.stdout)
+    shown = printed_by(
+        *("describe", group, "--format", "json"),
+        bootstrap=loop.bootstrap,
+        settings=[f"prefix={PREFIX}"],
+    )
+    return json.loads(shown)
 
 
 def settled(members, partitions=6):

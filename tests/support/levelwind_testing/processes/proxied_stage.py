@@ -6,8 +6,6 @@ once.
 """
 
 import json
-import subprocess
-import sys
 import time
 from contextlib import suppress
 from itertools import cycle, pairwise
@@ -29,6 +27,7 @@ from levelwind.assignors.protocol.topics import OFFSETS_TOPIC, Topics, partition
 from levelwind.daemon.kafka.topic_reader import read_to_end
 from levelwind_testing.kafka.kafka_wire import offsets_partition
 from levelwind_testing.kafka.log_offsets import log_offsets
+from levelwind_testing.processes.command_line import printed_by
 from levelwind_testing.processes.daemon_process import DaemonProcess
 from levelwind_testing.processes.subscriber_process import SubscriberProcess, shared
 from levelwind_testing.records import lag_of_owners
@@ -295,20 +294,12 @@ class ProxiedStage:
         return ("proxy.leading", "proxy.waiting_for_lead") not in pairwise(standings)
 
     def describe(self):
-        command = [
-            sys.executable,
-            "-m",
-            "levelwind.daemon.cli",
-            "describe",
-            self.group,
-            "--format",
-            "json",
-        ]
-        command += ["--bootstrap", self.bootstrap]
-        for setting in (f"prefix={self.topics.prefix}", *self.settings):
-            command += ["--set", setting]
-        shown = subprocess.run(command, check=True, capture_output=True)
-        return json.loads(shown.stdout)
+        shown = printed_by(
+            *("describe", self.group, "--format", "json"),
+            bootstrap=self.bootstrap,
+            settings=[f"prefix={self.topics.prefix}", *self.settings],
+        )
+        return json.loads(shown)
 
     # The end.
 
