@@ -11,7 +11,7 @@ from levelwind.assignors.protocol.topics import Topics
 from levelwind.daemon.kafka.topic_setup import ensure_topics
 from levelwind.daemon.kafka.topic_specs import TopicSettings
 from levelwind.deploy.cluster import Cluster
-from levelwind_testing.kafka.each_broker import await_topic, topics_at_each_broker
+from levelwind_testing.kafka.each_broker import await_topics, topics_at_each_broker
 from levelwind_testing.waiting import wait_until
 
 AUTHORIZER = {
@@ -80,7 +80,7 @@ def killed(own_cluster):
 def topics(client_config, fresh, log):
     """Levelwind's topics, under a prefix of this test."""
     topics = Topics(fresh("lw") + ".")
-    ensure_topics(client_config, topics, TopicSettings(), log)
+    await_topics(client_config, *ensure_topics(client_config, topics, TopicSettings(), log))
     log.events.clear()
     return topics
 
@@ -93,7 +93,7 @@ def kafka(client_config):
     def create(name, partitions=1, replication=1, **config):
         admin.list_topics(timeout=10)
         admin.create_topics([NewTopic(name, partitions, replication, config=config)])[name].result()
-        await_topic(client_config, name)
+        await_topics(client_config, name)
 
     def delete(name):
         admin.delete_topics([name])[name].result()

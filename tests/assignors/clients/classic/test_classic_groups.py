@@ -20,7 +20,7 @@ from levelwind_testing.kafka.classic_members import (
     KafkaPythonMember,
     again_where_a_member_stalled,
 )
-from levelwind_testing.kafka.each_broker import await_topic
+from levelwind_testing.kafka.each_broker import await_topics
 from levelwind_testing.kafka.kafka_oracle import CLIENT_SIDE
 from levelwind_testing.waiting import wait_until
 
@@ -43,7 +43,7 @@ def make_topic(cluster, fresh):
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
         asked = admin.create_topics([NewTopic(topic, len(replicas), replica_assignment=replicas)])
         asked[topic].result(30)
-        await_topic({"bootstrap.servers": cluster.bootstrap}, topic)
+        await_topics({"bootstrap.servers": cluster.bootstrap}, topic)
         return topic
 
     return make

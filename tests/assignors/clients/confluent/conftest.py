@@ -35,7 +35,7 @@ from levelwind_testing.kafka.brokerless_member import (
     ScriptedConsumer,
     SteppedFollower,
 )
-from levelwind_testing.kafka.each_broker import await_topic
+from levelwind_testing.kafka.each_broker import await_topics
 from levelwind_testing.kafka.jumping_clock import JumpingClock
 from levelwind_testing.kafka.managed_consumers import initialise
 
@@ -59,7 +59,7 @@ def _make_topics(bootstrap, sizes, config):
     ).values():
         result.result(30)
     for name in sizes:
-        await_topic({"bootstrap.servers": bootstrap}, name)
+        await_topics({"bootstrap.servers": bootstrap}, name)
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from levelwind.daemon.pipeline.liveness.unread_input import (
     UnreadInput,
 )
 from levelwind.deploy.cluster import Cluster
-from levelwind_testing.kafka.each_broker import await_topic
+from levelwind_testing.kafka.each_broker import await_topics
 from levelwind_testing.kafka.patient_brokers import PATIENT
 from levelwind_testing.pipeline.installation import PARTITIONS, Installation
 from levelwind_testing.waiting import wait_until
@@ -200,8 +200,8 @@ def test_a_query_that_reads_no_more_is_fed_by_brokers_that_serve_others(asked):
 def test_partitions_whose_broker_is_gone_are_named():
     with Cluster.start(3, settings=PATIENT) as brokers:
         lw = Installation(bootstrap=brokers.bootstrap, prefix="gone.", replication=1)
-        for topic in PARTITIONS:
-            await_topic({"bootstrap.servers": brokers.bootstrap}, lw.prefix + topic)
+        names = [lw.prefix + topic for topic in PARTITIONS]
+        await_topics({"bootstrap.servers": brokers.bootstrap}, *names)
         led = {
             f"{topic}/{number}": partition.leader
             for topic, listed in lw.admin.list_topics(timeout=20).topics.items()

@@ -49,15 +49,17 @@ def topics_at_each_broker(config: Mapping[str, Any]) -> Iterator[ListedTopics]:
     return answers(config, TopicsRequest())
 
 
-def await_topic(config: Mapping[str, Any], topic: str) -> None:
-    """Wait until each broker knows the leaders of all of a topic's partitions."""
+def await_topics(config: Mapping[str, Any], *names: str) -> None:
+    """Wait until each broker knows the leaders of all partitions of some topics."""
 
-    def is_led(topics: ListedTopics) -> bool:
-        return topic in topics and all(p.leader >= 0 for p in topics[topic].values())
+    def are_led(topics: ListedTopics) -> bool:
+        return all(
+            name in topics and all(p.leader >= 0 for p in topics[name].values()) for name in names
+        )
 
     wait_until(
-        f"leaders of {topic} at each broker",
-        lambda: all(map(is_led, topics_at_each_broker(config))),
+        f"leaders of {', '.join(names)} at each broker",
+        lambda: all(map(are_led, topics_at_each_broker(config))),
     )
 
 
