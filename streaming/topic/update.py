@@ -209,7 +209,8 @@ class TopicUpdate:
             known = readers.get(plan.group, UNKNOWN)
             # An older record, as a replay, makes no group older, unless the known time is far ahead
             # of all others, and this one is not.
-            mends = known - newest >= READER_TTL_MS > abs(plan.at - newest)
+            is_ahead = newest != UNKNOWN and known - newest >= READER_TTL_MS
+            mends = is_ahead and abs(plan.at - newest) < READER_TTL_MS
             readers[plan.group] = plan.at if mends else max(plan.at, known)
         self._state = replace(self._state, planned_readers=readers)
         numbers = {group: number for number, group in enumerate(self._state.commits.groups)}

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from levelwind.assignors.protocol.records import PlannedTopic, Tombstone
@@ -583,6 +583,7 @@ def test_no_reader_by_plan_is_older_than_its_time_to_live_before_the_newest_but_
     st.integers(-99, 400),
     CUTS,
 )
+@example(["plan"] * 3, 0, "plan of a reader", -94, list(range(100)))  # a clock that begins in 1970
 def test_one_record_with_a_wrong_clock_takes_no_reader_away(
     kinds: list[str], place: int, wrong: str, days: int, cuts: list[int]
 ) -> None:
