@@ -20,23 +20,18 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from confluent_kafka import (
-    ConsumerGroupTopicPartitions,
-    KafkaException,
-    TopicPartition,
-)
-
 from levelwind.assignors.protocol import partition_ranges as ranges
 from levelwind.assignors.protocol.records import ReplayRecord
 from levelwind.assignors.protocol.topics import OFFSETS_TOPIC
 from levelwind.daemon.kafka.record_writer import write_replays
 from levelwind.daemon.kafka.topic_specs import TopicSettings
 from levelwind.daemon.observer.cluster_state import UNKNOWN
+from levelwind.daemon.observer.group_commits import GroupCommits
 from levelwind.daemon.observer.log_reading import ObserverConsumer
 from levelwind.daemon.wall_clock import now_ms
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from confluent_kafka import Message
     from confluent_kafka.admin import AdminClient
@@ -50,6 +45,9 @@ MAX_RECORDS = 20_000
 """The most records of a partition that wait for their group's answer; no more are then read on."""
 MAX_GROUPS = 200
 """The most groups that are asked with one sample: those that come after the ones asked last."""
+
+CLIENT_ID = "levelwind-held-commits"
+"""Client id of the connections to coordinators."""
 
 CommitKey: TypeAlias = "tuple[str, str, int]"
 """A group, a topic and a partition."""
@@ -113,13 +111,13 @@ class HeldCommits:
 
         Args:
             client_config: settings of the Kafka clients.
-            client: the client that asks coordinators.
+            client: the client that asks coordinators where the own connections cannot.
             topics: names of levelwind's topics.
             log: the logger.
         """
         self._config = client_config
         self._reader = ObserverConsumer(client_config, "read_uncommitted")
-        self._client = client
+        self._commits = GroupCommits(client_config, client, CLIENT_ID)
         self._topics = topics
         self._log = log
         self._partitions: dict[int, HeldPartition] = {}
@@ -184,8 +182,7 @@ class HeldCommits:
             at: the time, in milliseconds since the epoch.
             timeout: seconds for reading, and for each answer.
         """
-        # The leader is its groups' coordinator. librdkafka ends the whole process by a failed
-        # assertion when one that is asked for a group's offsets has died (its issue 4605).
+        # The leader is its groups' coordinator: where it does not answer, neither would they.
         held = {
             number: one
             for number, one in self._partitions.items()
@@ -257,24 +254,7 @@ class HeldCommits:
         begin = bisect_right(groups, self._last_asked)
         chosen = [*groups[begin:], *groups[:begin]][:MAX_GROUPS]
         self._last_asked = chosen[-1] if chosen else ""
-        asked = {
-            group: self._client.list_consumer_group_offsets(
-                [ConsumerGroupTopicPartitions(group)], request_timeout=timeout
-            )[group]
-            for group in chosen
-        }
-        committed: dict[str, dict[tuple[str, int], int]] = {}
-        for group, answer in asked.items():
-            try:
-                found: Iterable[TopicPartition] = answer.result().topic_partitions or ()
-            except KafkaException:
-                continue
-            committed[group] = {
-                (one.topic, one.partition): max(one.offset, UNKNOWN)
-                for one in found
-                if one.error is None
-            }
-        return committed
+        return self._commits.read(chosen, timeout)
 
 
 def _replay(partition: int, record: HeldCommit, at: int) -> ReplayRecord:

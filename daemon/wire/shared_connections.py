@@ -22,7 +22,7 @@ from levelwind.daemon.wire.poll_requests import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Sequence
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
 
     from levelwind.daemon.wire.broker_connection import Address, BrokerConnection
     from levelwind.daemon.wire.client_security import ClientSecurity
@@ -101,6 +101,14 @@ class SharedConnections:
             raise ConnectionFailedError(f"{host}:{port}: no answer in time") from error
         except ConnectionFailedError as error:
             raise ConnectionFailedError(f"{host}:{port}: {error}") from error
+
+    async def versions(self) -> Mapping[int, tuple[int, int]]:
+        """Return the oldest and newest version of requests that the first broker to answer takes.
+
+        Raises:
+            ConnectionFailedError: no broker answers.
+        """
+        return (await self._first_answer(self.to)).versions
 
     async def brokers(self) -> dict[int, Broker]:
         """Return the addresses of all brokers, by number, as the first one that answers has them.

@@ -1,7 +1,6 @@
 """Commits behind an open transaction on `__consumer_offsets`."""
 
 from collections import Counter
-from concurrent.futures import Future
 from types import SimpleNamespace
 
 import pytest
@@ -85,18 +84,15 @@ def test_a_coordinator_that_did_not_answer_for_the_sample_is_asked_for_no_group(
 def test_all_groups_are_asked_in_turn_where_more_wait_than_are_asked_at_once(log, monkeypatch):
     groups, open_ones, asked = 3 * MAX_GROUPS // 2, MAX_GROUPS + 10, Counter()
 
-    def answer(questions, request_timeout):
-        [question] = questions
-        assert request_timeout == 1.0
-        asked[question.group_id] += 1
+    def answer(groups, timeout):
+        assert timeout == 1.0
+        asked.update(groups)
         # The commits of the first groups are part of the transaction that stays open.
-        applied = int(question.group_id) >= open_ones
-        offset = SimpleNamespace(topic="t", partition=0, offset=10 if applied else -1, error=None)
-        answered = Future()
-        answered.set_result(SimpleNamespace(topic_partitions=[offset]))
-        return {question.group_id: answered}
+        offsets = {group: 10 if int(group) >= open_ones else UNKNOWN for group in groups}
+        return {group: {("t", 0): offset} for group, offset in offsets.items()}
 
-    held = HeldCommits({}, SimpleNamespace(list_consumer_group_offsets=answer), Topics(), log)
+    held = HeldCommits({}, SimpleNamespace(), Topics(), log)
+    monkeypatch.setattr(held._commits, "read", answer)
     monkeypatch.setattr(held, "_read", lambda *_: {})
     for second in (0.0, HELD_SECONDS):
         held.sampled({0: 10}, {0: 999}, second)

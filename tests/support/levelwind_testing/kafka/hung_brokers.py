@@ -71,10 +71,9 @@ def topics(node: Node) -> set[str] | None:
     return set(listed)
 
 
-def threads(directory: Path, broker: int) -> str:
-    """The threads of a broker that tell why it hangs, and its deadlocks."""
-    home = directory / f"broker-{broker}"
-    process = next(
+def broker_process(home: Path) -> psutil.Process | None:
+    """The process of the broker with this directory; None: it has ended."""
+    return next(
         (
             process
             for process in psutil.process_iter(["name", "cmdline"])
@@ -83,6 +82,12 @@ def threads(directory: Path, broker: int) -> str:
         ),
         None,
     )
+
+
+def threads(directory: Path, broker: int) -> str:
+    """The threads of a broker that tell why it hangs, and its deadlocks."""
+    home = directory / f"broker-{broker}"
+    process = broker_process(home)
     if process is None:
         return "its process has ended"
     log = home / "broker.log"

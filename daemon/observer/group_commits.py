@@ -1,0 +1,108 @@
+"""What groups have committed, as their coordinators say."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException
+
+from levelwind.daemon.kafka.clients import kafka_error
+from levelwind.daemon.observer.coordinator_questions import CoordinatorQuestions
+from levelwind.daemon.wire.poll_requests import FetchOffsetsRequest, committed_offsets
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from confluent_kafka.admin import AdminClient
+
+    from levelwind.assignors.protocol.partition_ranges import TopicPartition
+    from levelwind.daemon.observer.coordinator_questions import Failures
+    from levelwind.daemon.wire.broker_connection import Address
+    from levelwind.daemon.wire.poll_requests import FetchedGroup
+    from levelwind.daemon.wire.shared_connections import SharedConnections
+
+GROUPS_ASKED = 100
+"""The most groups of one question."""
+
+Committed: TypeAlias = "dict[str, dict[TopicPartition, int]]"
+"""What each group has committed; a partition without a commit is left out."""
+
+
+class GroupCommits:
+    """Asks for commits, over the daemon's own connections where these can."""
+
+    def __init__(self, config: Mapping[str, Any], client: AdminClient, client_id: str) -> None:
+        """Make one.
+
+        Args:
+            config: settings of librdkafka.
+            client: the client that asks where the own connections cannot.
+            client_id: client id of the own connections.
+        """
+        self._client = client
+        self._questions = CoordinatorQuestions(config, client_id)
+
+    def read(self, groups: Sequence[str], timeout: float) -> Committed:
+        """Return what groups have committed, without those that could not be asked.
+
+        Args:
+            groups: names of the groups.
+            timeout: seconds until whatever has no answer is given up.
+        """
+        if not groups:
+            return {}
+        committed: Committed = {}
+        if self._questions.ask(groups, timeout, partial(fetch_commits, committed)) is None:
+            committed, _ = commits_by_librdkafka(self._client, groups, timeout)
+        return committed
+
+
+async def fetch_commits(
+    committed: Committed, connections: SharedConnections, address: Address, groups: Sequence[str]
+) -> Failures:
+    """Ask one coordinator what its groups have committed; return its refusals.
+
+    Raises:
+        ConnectionFailedError: it cannot be reached, or does not answer in time.
+    """
+    refusals: Failures = {}
+    for first in range(0, len(groups), GROUPS_ASKED):
+        request = FetchOffsetsRequest(groups[first : first + GROUPS_ASKED])
+        answers: Sequence[FetchedGroup] = await connections.ask(address, request)
+        for answer in answers:
+            if answer.error:
+                refusals[answer.name] = KafkaError(answer.error)
+            else:
+                committed[answer.name] = {
+                    (topic, number): offset
+                    for topic, partitions in answer.topics.items()
+                    for number, (offset, _) in committed_offsets(partitions).items()
+                }
+    return refusals
+
+
+def commits_by_librdkafka(
+    client: AdminClient, groups: Sequence[str], timeout: float
+) -> tuple[Committed, Failures]:
+    """What groups have committed, and why that of others is not known."""
+    asked = {
+        group: client.list_consumer_group_offsets(
+            [ConsumerGroupTopicPartitions(group)], request_timeout=timeout
+        )[group]
+        for group in groups
+    }
+    committed: Committed = {}
+    failures: Failures = {}
+    for group, answer in asked.items():
+        try:
+            found = answer.result().topic_partitions or ()
+        except KafkaException as exception:
+            failures[group] = kafka_error(exception)
+        else:
+            committed[group] = {
+                (one.topic, one.partition): one.offset
+                for one in found
+                if one.error is None and one.offset >= 0
+            }
+    return committed, failures
