@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import (
     ConsumerGroupState,
-    ConsumerGroupTopicPartitions,
     ConsumerGroupType,
     IsolationLevel,
     KafkaError,
@@ -24,6 +23,8 @@ from confluent_kafka.admin import ConfigResource, OffsetSpec, ResourceType
 
 from levelwind.assignors.protocol.records import TopicRecord
 from levelwind.daemon.access.role_rights import Operation, Resource, Right
+from levelwind.daemon.assessment.group_descriptions import describe
+from levelwind.daemon.assessment.member_details import CLIENT_ID
 from levelwind.daemon.assessment.observed_groups import (
     CLASSIC,
     CONSUMER_PROTOCOL,
@@ -42,12 +43,20 @@ from levelwind.daemon.errors import ClusterUnavailableError
 from levelwind.daemon.kafka import clients
 from levelwind.daemon.observer.cluster_probe import UnansweredError, probe_cluster, read_offsets
 from levelwind.daemon.observer.cluster_state import UNKNOWN, ClusterState, diff
+from levelwind.daemon.observer.coordinator_questions import CoordinatorQuestions
+from levelwind.daemon.observer.group_commits import commits_by_librdkafka, fetch_commits
 from levelwind.daemon.wall_clock import now_ms
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from levelwind.daemon.observer.coordinator_questions import Failures
+    from levelwind.daemon.observer.group_commits import Committed
+    from levelwind.daemon.wire.broker_connection import Address
+    from levelwind.daemon.wire.shared_connections import SharedConnections
+
     Partition = tuple[str, int]
+    Descriptions = dict[str, GroupDescription]
 
 GROUPS_AT_ONCE = 20
 """Groups whose questions are under way at a time."""
@@ -96,6 +105,7 @@ class ClusterReader:
         """
         self._config = dict(config)
         self._client = clients.admin({**config, **READ_ONLY})
+        self._questions = CoordinatorQuestions(config, CLIENT_ID)
         self._timeout = timeout
         self._patience = timeout
         self._end_kind = end_kind
@@ -228,40 +238,40 @@ class ClusterReader:
             if self._pause(max(early, 0.0)):
                 return
             part = list(names[first : first + GROUPS_AT_ONCE])
-            patience = self._patience
-            described = self._client.describe_consumer_groups(part, request_timeout=patience)
-            asked = {
-                name: self._client.list_consumer_group_offsets(
-                    [ConsumerGroupTopicPartitions(name)], request_timeout=patience
-                )[name]
-                for name in part
-            }
+            committed, described, failures = self._answers(part)
             for name in part:
-                commits = self._commits(name, asked[name])
-                at = time.monotonic()
-                group = self._described(name, described[name])
-                yield name, GroupReading(at=at, group=group, commits=commits)
+                if name in failures:
+                    loss = "everything about this group"
+                    self._note(failures[name], name, _right(Resource.GROUP, name), loss)
+                yield (
+                    name,
+                    GroupReading(
+                        at=time.monotonic(), group=described.get(name), commits=committed.get(name)
+                    ),
+                )
 
-    def _described(self, name: str, answer: Any) -> GroupDescription | None:
-        try:
-            return described_group(answer.result())
-        except KafkaException as exception:
-            loss = "everything about this group"
-            self._note(clients.kafka_error(exception), name, _right(Resource.GROUP, name), loss)
-        return None
+    def _answers(self, names: Sequence[str]) -> tuple[Committed, Descriptions, Failures]:
+        """What some groups have committed, what they are, and why either is not known."""
+        committed: Committed = {}
+        described: Descriptions = {}
 
-    def _commits(self, name: str, answer: Any) -> dict[Partition, int] | None:
-        try:
-            found: Iterable[Any] = answer.result().topic_partitions or ()
-        except KafkaException as exception:
-            loss = "everything about this group"
-            self._note(clients.kafka_error(exception), name, _right(Resource.GROUP, name), loss)
-            return None
-        return {
-            (one.topic, one.partition): one.offset
-            for one in found
-            if one.error is None and one.offset >= 0
-        }
+        async def ask(
+            connections: SharedConnections, address: Address, led: Sequence[str]
+        ) -> Failures:
+            refusals = await fetch_commits(committed, connections, address, led)
+            return refusals | await describe(described, connections, address, led)
+
+        failures = self._questions.ask(names, self._patience, ask)
+        if failures is not None:
+            return committed, described, failures
+        answers = self._client.describe_consumer_groups(list(names), request_timeout=self._patience)
+        committed, failures = commits_by_librdkafka(self._client, names, self._patience)
+        for name, answer in answers.items():
+            try:
+                described[name] = described_group(answer.result())
+            except KafkaException as exception:
+                failures[name] = clients.kafka_error(exception)
+        return committed, described, failures
 
     def _look_at(self, names: set[str]) -> None:
         """Describe topics that are new or look changed, and the brokers."""

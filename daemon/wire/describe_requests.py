@@ -82,6 +82,7 @@ class DescribedConsumerGroup(NamedTuple):
     assignor: str = ""
     """The assignor of the coordinator that the group uses."""
     name: str = ""
+    state: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,14 +152,14 @@ class DescribeConsumerGroupsRequest:
         error = fields.int16()
         fields.nullable_string(compact=True)  # error message
         name = fields.string(compact=True)
-        fields.string(compact=True)  # state
+        state = fields.string(compact=True)
         for _ in ("group epoch", "assignment epoch"):
             fields.int32()
         assignor = fields.string(compact=True)
         members = fields.array(lambda: self._member(fields), compact=True, min_bytes=16)
         fields.int32()  # authorized operations
         fields.tags()
-        return DescribedConsumerGroup(error, members, assignor, name)
+        return DescribedConsumerGroup(error, members, assignor, name, state)
 
     def _member(self, fields: Reader) -> DescribedMember:
         member_id, instance_id = fields.string(compact=True), fields.nullable_string(compact=True)

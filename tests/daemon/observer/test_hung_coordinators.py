@@ -28,6 +28,18 @@ commits = HeldCommits(config, clients.admin(config), Topics(), None)
 def ask(timeout):
     return list(commits._committed(groups, timeout))
 """
+ASSESSED = """
+import time
+from levelwind.daemon.assessment.cluster_reader import ClusterReader
+
+reader = ClusterReader(config, SHORT)
+assert reader.group_names() == sorted(groups)
+
+def ask(timeout):
+    reader._patience = timeout
+    answers = dict(reader._readings(groups, time.monotonic()))
+    return [name for name, one in answers.items() if one.group and one.commits is not None]
+"""
 ROUNDS = """
 os.kill(hung, signal.SIGSTOP)
 answers = [ask(SHORT), ask(SHORT)]
@@ -53,7 +65,7 @@ def coordinators():
         yield cluster, {group: described[group].result().coordinator.id for group in GROUPS}
 
 
-@pytest.mark.parametrize("asks", [HELD], ids=["held commits"])
+@pytest.mark.parametrize("asks", [HELD, ASSESSED], ids=["held commits", "assess"])
 def test_groups_of_other_coordinators_are_answered(coordinators, asks):
     cluster, led = coordinators
     number = led[GROUPS[0]]

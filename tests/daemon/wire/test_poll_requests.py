@@ -138,7 +138,7 @@ def test_a_member_of_kip_848_is_told_with_its_epoch_and_its_partitions_by_topic_
     raw = int32(0) + compact_array([group + int32(-1) + b"\0"]) + b"\0"
     (found,) = DescribeConsumerGroupsRequest(("g",)).read(Reader(raw))
     (one,) = found.members
-    assert (found.name, found.assignor) == ("g", "uniform")
+    assert (found.name, found.state, found.assignor) == ("g", "Stable", "uniform")
     assert (one.rack, one.epoch, one.topics, one.pattern) == ("rack", 4, ("a",), "^o")
     assert (one.assigned, one.assigned_topics) == ({bytes(16): (1, 3)}, ("owned",))
 
