@@ -6,6 +6,7 @@ requests, so this module asks over connections of the daemon's own.
 
 import asyncio
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ClassVar, NamedTuple
 
 from levelwind.assignors.protocol.kafka.types import Reader, int32
@@ -40,8 +41,9 @@ def answers(config: Mapping[str, Any], request: Request, within: float = 60.0) -
         ConnectionFailedError: a broker cannot be reached.
         TimeoutError: a broker hangs.
     """
-    for address in addresses(config["bootstrap.servers"]):
-        yield asyncio.run(_answer(address, config, request, within))
+    with ThreadPoolExecutor(1) as thread:  # the test's own may have a loop, as a browser's has
+        for address in addresses(config["bootstrap.servers"]):
+            yield thread.submit(asyncio.run, _answer(address, config, request, within)).result()
 
 
 def topics_at_each_broker(config: Mapping[str, Any]) -> Iterator[ListedTopics]:
