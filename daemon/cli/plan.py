@@ -34,6 +34,14 @@ Result = TypeVar("Result")
 chart_option = partial(click.option, "--chart", type=click.Path(path_type=Path, dir_okay=False))
 
 
+def _check_chart(path: Path | None) -> None:
+    """Check the path of a chart, if one is wanted, before anything is computed for it."""
+    if path:
+        from levelwind.daemon.charts import chart_format  # noqa: PLC0415 - Matplotlib takes half a second
+
+        chart_format(path)
+
+
 def problems_or_group(command: Command) -> Command:
     """Add the argument PROBLEMS and the option --group, of which a command needs exactly one."""
     argument = click.argument("problems", type=click.File("rb"), required=False)
@@ -109,10 +117,7 @@ def compare(
     from levelwind.daemon.inspection import compare as comparing  # noqa: PLC0415 - see the package
 
     strategies = comparing.parse_strategies(names)
-    if chart:
-        from levelwind.daemon.charts import chart_format  # noqa: PLC0415 - Matplotlib takes half a second
-
-        chart_format(chart)
+    _check_chart(chart)
     comparisons = results(
         problems,
         group,
@@ -259,10 +264,7 @@ def simulate(
     from levelwind.daemon.simulation import command  # noqa: PLC0415 - see the package
     from levelwind.daemon.simulation.scenario import Size  # noqa: PLC0415 - see the package
 
-    if chart:
-        from levelwind.daemon.charts import chart_format  # noqa: PLC0415 - Matplotlib takes half a second
-
-        chart_format(chart)
+    _check_chart(chart)
     # The other options are fields of a size or of a request, and named after them.
     size = {field.name: options.pop(field.name) for field in fields(Size) if field.name in options}
     request = command.SimulationRequest(
