@@ -86,7 +86,6 @@ async def describe_groups(
     connections = SharedConnections(bootstrap, security, CLIENT_ID, within)
     described: Described = {}
     failures: Failures = {}
-    by_coordinator: dict[Address, list[str]] = {}
 
     async def describe(address: Address, led: list[str]) -> None:
         try:
@@ -101,12 +100,9 @@ async def describe_groups(
         )
 
     try:
-        for each in await connections.coordinators(groups):
-            if each.refusal:
-                failures[each.group] = each.refusal
-            else:
-                by_coordinator.setdefault((each.host, each.port), []).append(each.group)
-        await asyncio.gather(*(describe(*coordinator) for coordinator in by_coordinator.items()))
+        led_by, without = await connections.by_coordinator(groups)
+        failures.update({each.group: each.refusal for each in without})
+        await asyncio.gather(*(describe(*coordinator) for coordinator in led_by.items()))
     except ConnectionFailedError as error:  # no broker says who coordinates
         failures.update(dict.fromkeys(groups, str(error)))
     finally:

@@ -88,13 +88,9 @@ class CoordinatorQuestions:
             async with asyncio.timeout(within):
                 if not _are_taken(await connections.versions()):
                     return None
-                led_by: dict[Address, list[str]] = {}
-                for found in await connections.coordinators(groups):
-                    if found.error:
-                        failures[found.group] = KafkaError(found.error)
-                        unanswered.discard(found.group)
-                    else:
-                        led_by.setdefault((found.host, found.port), []).append(found.group)
+                led_by, without = await connections.by_coordinator(groups)
+                failures.update({found.group: KafkaError(found.error) for found in without})
+                unanswered.difference_update(failures)
                 await asyncio.gather(*(ask(*coordinator) for coordinator in led_by.items()))
         except ConnectionFailedError as error:  # no broker says who coordinates
             failures = _unreachable(groups, error)

@@ -132,16 +132,27 @@ class SharedConnections:
         """
         return await self._first_answer(lambda broker: self._named(broker, group))
 
-    async def coordinators(self, groups: Sequence[str]) -> list[FoundCoordinator]:
-        """Return the coordinators of many groups, as the first broker that answers has them.
+    async def by_coordinator(
+        self, groups: Sequence[str]
+    ) -> tuple[dict[Address, list[str]], list[FoundCoordinator]]:
+        """Return many groups by their coordinators, and why others have none.
+
+        The first broker that answers says so.
 
         Raises:
             ConnectionFailedError: no broker answers.
         """
-        found: list[FoundCoordinator] = []
+        led_by: dict[Address, list[str]] = {}
+        without: list[FoundCoordinator] = []
         for question in coordinator_questions(groups):
-            found += await self._first_answer(partial(self.ask, request=question))
-        return found
+            answer: Sequence[FoundCoordinator]
+            answer = await self._first_answer(partial(self.ask, request=question))
+            for found in answer:
+                if found.error:
+                    without.append(found)
+                else:
+                    led_by.setdefault((found.host, found.port), []).append(found.group)
+        return led_by, without
 
     def close(self) -> None:
         """End all connections; nobody is called any more."""

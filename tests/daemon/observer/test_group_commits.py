@@ -50,16 +50,14 @@ class KnownBrokers:
     async def versions(self):
         return self._versions
 
-    async def coordinators(self, groups):
-        return [
-            FoundCoordinator(
-                group,
-                GROUP_AUTHORIZATION_FAILED if group == "hidden" else 0,
-                "",
-                group.split("-")[0],
-            )
-            for group in groups
-        ]
+    async def by_coordinator(self, groups):
+        led_by, without = {}, []
+        for group in groups:
+            if group == "hidden":
+                without.append(FoundCoordinator(group, GROUP_AUTHORIZATION_FAILED))
+            else:
+                led_by.setdefault((group.split("-")[0], 0), []).append(group)
+        return led_by, without
 
     async def ask(self, address, request):
         self.questions.append(request.groups)
