@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
     from levelwind.daemon.observer.coordinator_questions import Failures
     from levelwind.daemon.observer.group_commits import Committed
-    from levelwind.daemon.wire.broker_connection import Address
+    from levelwind.daemon.wire.broker_addresses import Address
     from levelwind.daemon.wire.shared_connections import SharedConnections
 
     Partition = tuple[str, int]

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from levelwind.daemon.observer.coordinator_questions import Failures
-    from levelwind.daemon.wire.broker_connection import Address
+    from levelwind.daemon.wire.broker_addresses import Address
     from levelwind.daemon.wire.describe_requests import (
         DescribedConsumerGroup,
         DescribedGroup,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 
 from levelwind.daemon.errors import ConfigurationError
-from levelwind.daemon.wire.broker_connection import port_number
+from levelwind.daemon.wire.broker_addresses import port_number
 
 EVERY_ADDRESS = "::"
 """Every address of IPv6, and of IPv4 where the socket is of both families."""

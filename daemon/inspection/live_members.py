@@ -15,11 +15,8 @@ from levelwind.assignors.protocol.partition_ranges import WireError
 from levelwind.daemon.console import echo
 from levelwind.daemon.errors import LevelwindError
 from levelwind.daemon.printable import one_line
-from levelwind.daemon.wire.broker_connection import (
-    OPEN_SECONDS,
-    ConnectionFailedError,
-    addresses,
-)
+from levelwind.daemon.wire.broker_addresses import addresses
+from levelwind.daemon.wire.broker_connection import OPEN_SECONDS, ConnectionFailedError
 from levelwind.daemon.wire.client_security import client_security
 from levelwind.daemon.wire.describe_requests import (
     DescribeConsumerGroupRequest,
@@ -32,7 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from levelwind.daemon.config.settings import Settings
-    from levelwind.daemon.wire.broker_connection import Address, BrokerConnection
+    from levelwind.daemon.wire.broker_addresses import Address
+    from levelwind.daemon.wire.broker_connection import BrokerConnection
     from levelwind.daemon.wire.client_security import ClientSecurity
     from levelwind.daemon.wire.describe_requests import DescribedMember
 

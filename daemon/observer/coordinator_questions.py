@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from confluent_kafka import KafkaError
 
 from levelwind.daemon.errors import ConfigurationError
-from levelwind.daemon.wire.broker_connection import Address, ConnectionFailedError, addresses
+from levelwind.daemon.wire.broker_addresses import Address, addresses
+from levelwind.daemon.wire.broker_connection import ConnectionFailedError
 from levelwind.daemon.wire.client_security import client_security
 from levelwind.daemon.wire.poll_requests import FetchOffsetsRequest, FindCoordinatorsRequest
 from levelwind.daemon.wire.shared_connections import SharedConnections

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from levelwind.assignors.protocol.partition_ranges import TopicPartition
     from levelwind.daemon.observer.coordinator_questions import Failures
-    from levelwind.daemon.wire.broker_connection import Address
+    from levelwind.daemon.wire.broker_addresses import Address
     from levelwind.daemon.wire.poll_requests import FetchedGroup
     from levelwind.daemon.wire.shared_connections import SharedConnections
 

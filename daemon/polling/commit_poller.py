@@ -20,7 +20,8 @@ from levelwind.daemon.polling.poll_round import PollRound
 from levelwind.daemon.polling.poll_schedule import PollSchedule
 from levelwind.daemon.telemetry.throttle import Outage, changes
 from levelwind.daemon.wall_clock import now_ms
-from levelwind.daemon.wire.broker_connection import ConnectionFailedError, addresses
+from levelwind.daemon.wire.broker_addresses import addresses
+from levelwind.daemon.wire.broker_connection import ConnectionFailedError
 from levelwind.daemon.wire.client_security import client_security
 from levelwind.daemon.wire.shared_connections import SharedConnections
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from levelwind.daemon.polling.commit_mirror import CommitMirror
     from levelwind.daemon.polling.coordinators import Coordinators
     from levelwind.daemon.polling.poll_schedule import PollSchedule
-    from levelwind.daemon.wire.broker_connection import Address
+    from levelwind.daemon.wire.broker_addresses import Address
     from levelwind.daemon.wire.describe_requests import DescribedConsumerGroup, DescribedGroup
     from levelwind.daemon.wire.poll_requests import (
         FetchedGroup,

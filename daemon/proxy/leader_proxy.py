@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from levelwind.daemon.proxy.broker_assignors import BrokerAssignors
 from levelwind.daemon.proxy.group_link import FAREWELL_SECONDS, GroupLink, ProxySurroundings
 from levelwind.daemon.proxy.proxy_state import PlanArrived, Stopped
-from levelwind.daemon.wire.broker_connection import OPEN_SECONDS, addresses
+from levelwind.daemon.wire.broker_addresses import addresses
+from levelwind.daemon.wire.broker_connection import OPEN_SECONDS
 from levelwind.daemon.wire.client_security import client_security
 from levelwind.daemon.wire.shared_connections import SharedConnections
 

@@ -9,11 +9,10 @@ import asyncio
 import socket
 from collections import deque
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from levelwind.assignors.protocol.kafka.types import Reader
 from levelwind.assignors.protocol.partition_ranges import WireError
-from levelwind.daemon.errors import ConfigurationError
 from levelwind.daemon.wire.group_requests import (
     NO_ERROR,
     ApiVersionsRequest,
@@ -30,16 +29,8 @@ if TYPE_CHECKING:
     from levelwind.daemon.wire.client_security import ClientSecurity, Credentials
     from levelwind.daemon.wire.group_requests import Request
 
-Address: TypeAlias = tuple[str, int]
-"""Host and port of a broker."""
-
 MOST_RESPONSE_BYTES = 2**28
 """Most bytes of one response: more is taken for bytes that are no response."""
-
-DEFAULT_PORT = 9092
-"""Port of a broker whose address names none."""
-
-MAX_PORT = 65535
 
 OPEN_SECONDS = 10.0
 """Longest time for a connection to be opened, with TLS and SASL, unless a caller says another."""
@@ -244,30 +235,6 @@ async def open_connection(
     if connection is not None:
         connection.close()
     raise error
-
-
-def addresses(bootstrap: str) -> tuple[tuple[str, int], ...]:
-    """Hosts and ports of `bootstrap.servers`.
-
-    Raises:
-        ConfigurationError: the port of an address is no number of a port.
-    """
-    found = []
-    for address in filter(None, map(str.strip, bootstrap.split(","))):
-        bare = address.rpartition("://")[2]
-        host, colon, port = bare.rpartition(":")
-        if not colon or bare.endswith("]"):
-            host, port = bare, str(DEFAULT_PORT)
-        if (number := port_number(port)) is None:
-            raise ConfigurationError(f"bootstrap: {address!r} is not HOST:PORT")
-        found.append((host.removeprefix("[").removesuffix("]"), number))
-    return tuple(found)
-
-
-def port_number(port: str) -> int | None:
-    """The port that a text gives; None: it gives none."""
-    is_one = port.isdecimal() and len(port) <= 5 and int(port) <= MAX_PORT
-    return int(port) if is_one else None
 
 
 async def _authenticate(connection: BrokerConnection, credentials: Credentials) -> None:

@@ -24,7 +24,8 @@ from levelwind.daemon.wire.poll_requests import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
 
-    from levelwind.daemon.wire.broker_connection import Address, BrokerConnection
+    from levelwind.daemon.wire.broker_addresses import Address
+    from levelwind.daemon.wire.broker_connection import BrokerConnection
     from levelwind.daemon.wire.client_security import ClientSecurity
     from levelwind.daemon.wire.group_requests import Request
     from levelwind.daemon.wire.poll_requests import Broker, FoundCoordinator

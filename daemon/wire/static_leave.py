@@ -6,7 +6,8 @@ import asyncio
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from levelwind.daemon.wire.broker_connection import ConnectionFailedError, addresses
+from levelwind.daemon.wire.broker_addresses import addresses
+from levelwind.daemon.wire.broker_connection import ConnectionFailedError
 from levelwind.daemon.wire.group_requests import LeaveRequest
 from levelwind.daemon.wire.shared_connections import SharedConnections
 

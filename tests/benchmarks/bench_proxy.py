@@ -34,10 +34,8 @@ from levelwind.assignors.protocol.records import TopicRecord
 from levelwind.daemon.proxy.carrying import MOST_BRISK_SECONDS
 from levelwind.daemon.proxy.leader_proxy import LANES, LeaderProxy
 from levelwind.daemon.proxy.settings import ProxySettings
-from levelwind.daemon.wire.broker_connection import (
-    ConnectionFailedError,
-    addresses,
-)
+from levelwind.daemon.wire.broker_addresses import addresses
+from levelwind.daemon.wire.broker_connection import ConnectionFailedError
 from levelwind.daemon.wire.client_security import ClientSecurity
 from levelwind.daemon.wire.consumer_heartbeat import JOINING, ConsumerHeartbeatRequest
 from levelwind.daemon.wire.group_requests import ELSEWHERE, NO_ERROR, UNKNOWN_MEMBER_ID

@@ -20,7 +20,7 @@ from levelwind.daemon.polling.coordinators import Coordinators, RequestPace
 from levelwind.daemon.polling.poll_round import PollRound
 from levelwind.daemon.polling.poll_schedule import QUIET_EVERY, PollSchedule
 from levelwind.daemon.wall_clock import now_ms
-from levelwind.daemon.wire.broker_connection import addresses
+from levelwind.daemon.wire.broker_addresses import addresses
 from levelwind.daemon.wire.client_security import ClientSecurity
 from levelwind.daemon.wire.shared_connections import SharedConnections
 from levelwind.streaming.decoding import offset_commits, offsets_topic

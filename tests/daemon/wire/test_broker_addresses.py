@@ -5,11 +5,8 @@ import asyncio
 import pytest
 
 from levelwind.daemon.errors import ConfigurationError
-from levelwind.daemon.wire.broker_connection import (
-    ConnectionFailedError,
-    addresses,
-    open_connection,
-)
+from levelwind.daemon.wire.broker_addresses import addresses
+from levelwind.daemon.wire.broker_connection import ConnectionFailedError, open_connection
 from levelwind.daemon.wire.client_security import ClientSecurity
 
 

@@ -6,10 +6,10 @@ from contextlib import ExitStack, suppress
 
 import pytest
 
+from levelwind.daemon.wire.broker_addresses import addresses
 from levelwind.daemon.wire.broker_connection import (
     LAST_CORRELATION,
     ConnectionFailedError,
-    addresses,
     open_connection,
 )
 from levelwind.daemon.wire.client_security import ClientSecurity, client_security

@@ -5,7 +5,7 @@ import ssl
 import pytest
 
 from levelwind.daemon.errors import ConfigurationError
-from levelwind.daemon.wire.broker_connection import addresses
+from levelwind.daemon.wire.broker_addresses import addresses
 from levelwind.daemon.wire.client_security import client_security
 
 SASL = {"sasl.mechanism": "SCRAM-SHA-512", "sasl.username": "me", "sasl.password": "secret"}

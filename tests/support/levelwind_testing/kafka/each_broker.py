@@ -10,7 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ClassVar, NamedTuple
 
 from levelwind.assignors.protocol.kafka.types import Reader, int32
-from levelwind.daemon.wire.broker_connection import addresses, open_connection
+from levelwind.daemon.wire.broker_addresses import addresses
+from levelwind.daemon.wire.broker_connection import open_connection
 from levelwind.daemon.wire.client_security import client_security
 from levelwind.daemon.wire.group_requests import Request
 from levelwind_testing.waiting import wait_until
