@@ -27,6 +27,7 @@ from levelwind.daemon.config.group_patterns import GroupModes, check_patterns, t
 from levelwind.daemon.config.groups import GroupSection, check_strategies
 from levelwind.daemon.config.http_section import HttpSection
 from levelwind.daemon.config.java_client import java_security
+from levelwind.daemon.config.listen import shown_address
 from levelwind.daemon.config.secrets import with_files
 from levelwind.daemon.control.settings import (
     ControlSettings,
@@ -40,6 +41,7 @@ from levelwind.daemon.kafka.topic_specs import TopicSettings
 from levelwind.daemon.observer.settings import ObserverSettings
 from levelwind.daemon.polling.settings import CommitSettings
 from levelwind.daemon.proxy.settings import ProxySettings
+from levelwind.daemon.wire.broker_addresses import addresses
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -236,7 +238,8 @@ class Settings(BaseModel):
 
         section = self.pipeline
         return PipelineSettings(
-            bootstrap=self.bootstrap,
+            # Spark's client refuses an address without a port.
+            bootstrap=",".join(shown_address(*each) for each in addresses(self.bootstrap)),
             checkpoint=section.checkpoint or self.state_dir / "checkpoint",
             parallelism=section.parallelism,
             driver_port=section.driver_port,
@@ -337,6 +340,8 @@ def load(path: Path | None = None, overrides: Mapping[str, Any] | None = None) -
                 f"{name}: max_members ({scaling.max_members}) is below min_members"
                 f" ({scaling.min_members})"
             )
+    if not addresses(settings.bootstrap):
+        raise ConfigurationError(f"bootstrap: {settings.bootstrap!r} names no broker")
     check_patterns(settings.groups)
     planned = {group: settings.planning_of(group) for group in settings.groups}
     if planned or settings.control.strategy != ControlSettings().strategy:

@@ -16,16 +16,16 @@ MAX_PORT = 65535
 
 
 def addresses(bootstrap: str) -> tuple[tuple[str, int], ...]:
-    """Hosts and ports of `bootstrap.servers`.
+    """Hosts and ports of `bootstrap.servers`, read as librdkafka reads it.
 
     Raises:
         ConfigurationError: the port of an address is no number of a port.
     """
     found = []
     for address in filter(None, map(str.strip, bootstrap.split(","))):
-        bare = address.rpartition("://")[2]
+        bare = address.rpartition("://")[2].partition("/")[0]
         host, colon, port = bare.rpartition(":")
-        if not colon or bare.endswith("]"):
+        if not colon or (":" in host and not host.endswith("]")):  # an address of IPv6 alone
             host, port = bare, str(DEFAULT_PORT)
         if (number := port_number(port)) is None:
             raise ConfigurationError(f"bootstrap: {address!r} is not HOST:PORT")

@@ -151,8 +151,16 @@ def test_topics_that_no_cluster_would_make_are_refused_at_once(wrong):
     )
 
 
-def test_a_cluster_without_an_address_is_refused():
-    assert "bootstrap" in refused({"bootstrap": " "})
+@pytest.mark.parametrize("wrong", [" ", ",", "good:9092,other:99092", "good:http"])
+def test_a_cluster_without_an_address_is_refused(wrong):
+    """Not by the daemon that takes over, which needs connections of its own for the first time."""
+    assert refused({"bootstrap": wrong}).startswith("bootstrap: ")
+
+
+def test_sparks_client_is_given_each_broker_with_its_port():
+    given = load(None, {"bootstrap": "kafka,SSL://other:9093/,::1,[::2]:1"})
+    expected = "kafka:9092,other:9093,[::1]:9092,[::2]:1"
+    assert given.pipeline_settings(()).bootstrap == expected
 
 
 def test_the_checkpoint_is_a_directory_of_the_state_or_a_uri_of_any_file_system(tmp_path):

@@ -9,6 +9,8 @@ from levelwind.daemon.wire.broker_addresses import addresses
 from levelwind.daemon.wire.broker_connection import ConnectionFailedError, open_connection
 from levelwind.daemon.wire.client_security import ClientSecurity
 
+IPV6 = ("::1", "fe80::1%lo", "2001:db8::beef")
+
 
 @pytest.mark.parametrize(
     ("bootstrap", "expected"),
@@ -16,6 +18,8 @@ from levelwind.daemon.wire.client_security import ClientSecurity
         ("kafka", (("kafka", 9092),)),
         ("a:1, b:65535,", (("a", 1), ("b", 65535))),
         ("SSL://a:9093,[::1]:9094,[::1]", (("a", 9093), ("::1", 9094), ("::1", 9092))),
+        ("::1,fe80::1%lo,2001:db8::beef", tuple((host, 9092) for host in IPV6)),
+        ("PLAINTEXT://a:9093/,b/", (("a", 9093), ("b", 9092))),
     ],
 )
 def test_a_list_of_brokers_is_read_as_librdkafka_reads_it(bootstrap, expected):
