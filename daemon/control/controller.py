@@ -52,6 +52,7 @@ from levelwind.daemon.control.boundary.control_events import (
     Ticked,
 )
 from levelwind.daemon.control.context import Clock, LogEvent
+from levelwind.daemon.control.decision.ordered_plan import ended_proposal
 from levelwind.daemon.control.group_records import apply, sampled, unreadable
 from levelwind.daemon.control.lever_set import LeverSet
 from levelwind.daemon.control.managed_group import ManagedGroup
@@ -391,11 +392,8 @@ def _recover(
             state.groups.subscribed(group.name, live.record)
         enter(state, group, context)
     leading = {"planner_epoch": state.planner_epoch, "groups": len(state.groups)}
-    # Of a group that has no other record nobody would end it.
-    orphans = [proposal for name, proposal in proposals.items() if name not in recovered.groups]
     effects: list[Effect] = [
         _planner(state),
-        *(Publish(records=(("control", Tombstone(proposal.key)),)) for proposal in orphans),
         LogEvent("daemon.leading", leading),
         *overrides_events(state.levers),
         *recovered.events,
@@ -407,5 +405,19 @@ def _recover(
             reason = f"the settings have the group in mode {mode}"
             state, ended = effects_of(state, end_plan(group, reason), context)
             effects += ended
+    unplanned = [name for name in proposals if name not in recovered.groups]
+    for name in unplanned:
+        enter(state, replace(_new_group(state, name), proposal=proposals[name]), context)
     state, more = _receive(state, recovered.pending, clock)
-    return state, [*effects, *more]
+    return state, [*effects, *more, *_end_orphans(state, unplanned)]
+
+
+def _end_orphans(state: ControlState, names: Iterable[str]) -> list[Effect]:
+    """End the proposals of groups that no other record names: nobody else would."""
+    orphans = [name for name in names if name in state.groups and state.groups[name].forgettable]
+    if not orphans:
+        return []
+    ended = [end for name in orphans for end in ended_proposal(state.groups[name])]
+    for name in orphans:
+        state.groups.drop(name)
+    return [Publish(records=tuple(("control", end) for end in ended))]

@@ -57,7 +57,8 @@ def decide_about(
         before = replace(before, events=(*before.events, *read_lag(group)))
     postponement = state.postponed.get(name)
     if postponement is not None and context.now < postponement.until:
-        return effects_of(state, before, context)
+        enter(state, group, context)
+        return state, list(before.events)
     mode = state.modes.get(name, "managed")
     # Members that announce themselves make a group a managed one, whatever the settings say.
     decision = (
@@ -73,11 +74,8 @@ def decide_about(
     else:
         state.backlog.remove(name)
         state.backlog.computed += decision.computed
-    pause = REFUSAL_PAUSES.after(None if postponement is None else postponement.pause)
-    if postponement is not None:
-        others = {other: wait for other, wait in state.postponed.items() if other != name}
-        state = replace(state, postponed=others)
-    rollback = Rollback(group=group, events=before.events, pause=pause)
+    rollback = _rollback(state, before)
+    state = _not_postponed(state, name)
     decision = before.then(decision)
     if decision.group.gone:
         decision = decision.then(_refused_request(decision.group, context))
@@ -88,6 +86,20 @@ def _refused_request(group: ManagedGroup, context: ControlContext) -> Decision:
     """Take back a request for a group of which nothing else is known: nobody would follow it."""
     reason = "no such group: it has no members, no lag and no plan"
     return refuse_order(group, Cause.OPERATOR, reason, GroupSnapshot(group, context))
+
+
+def _rollback(state: ControlState, before: Decision) -> Rollback:
+    """Return what is left of a decision if its records are refused, maybe once more."""
+    former = state.postponed.get(before.group.name)
+    pause = REFUSAL_PAUSES.after(None if former is None else former.pause)
+    return Rollback(group=before.group, events=before.events, pause=pause)
+
+
+def _not_postponed(state: ControlState, name: str) -> ControlState:
+    if name not in state.postponed:
+        return state
+    others = {other: wait for other, wait in state.postponed.items() if other != name}
+    return replace(state, postponed=others)
 
 
 def effects_of(
@@ -103,6 +115,7 @@ def effects_of(
     group = decision.group
     effects: list[Effect] = []
     if group.forgettable:
+        rollback = rollback or _rollback(state, decision)
         decision = replace(decision, records=(*decision.records, *ended_proposal(group)))
     if decision.records:
         records, shards = written(decision.records, group.shards)
@@ -114,7 +127,7 @@ def effects_of(
         state.groups.drop(group.name)
         state.backlog.remove(group.name)
         epoch = max(state.forgotten_epoch, group.ledger.epoch)
-        state = replace(state, forgotten_epoch=epoch)
+        state = replace(_not_postponed(state, group.name), forgotten_epoch=epoch)
     else:
         enter(state, group, context)
     return state, [*effects, *decision.events]

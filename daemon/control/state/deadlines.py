@@ -68,7 +68,8 @@ def deadlines_of(
         awaits_plan: whether the group waits for its plan already, which then has no deadline.
     """
     if group.idle:
-        return NO_DEADLINES
+        at = NEVER if postponed_until is None else postponed_until
+        return Deadlines(at, NEVER, NEVER)
     timers, time = context.timers, context.time_of(group.name)
     readable = min(
         _silence_at(group, timers, time),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from levelwind.assignors.protocol.records import Tombstone
+from levelwind.assignors.protocol.records import OperatorRecord, Tombstone
 from levelwind_testing.control.play import TIMERS, begun
 from levelwind_testing.records import member, topic
 
@@ -82,3 +82,17 @@ def test_a_silent_member_of_a_refused_group_is_evicted_once_the_group_can_publis
     play.wait(300 + TIMERS.grant)
     assert play.owned()["m0"] == "0,2"
     assert play.owned()["m1"] == "1,3"
+
+
+def test_a_refused_answer_to_a_request_for_a_group_without_members_is_given_later(play):
+    """No record of the group comes meanwhile: its only deadline is the end of the wait."""
+    request = OperatorRecord(group="g", at=1, by="me", action="rebalance", reason="")
+    play.refused = {"g"}
+    play.receive("control", request)
+    play.wait(3)
+    assert "g" in play.state.groups
+    play.refused = set()
+    play.wait(5)
+    assert ("control", Tombstone(request.key)) in play.published
+    assert "g" not in play.state.groups
+    assert not play.state.postponed

@@ -132,28 +132,60 @@ def test_a_proposal_ends_with_a_plan_that_the_settings_end():
 PROPOSAL_ENDED = ("control", Tombstone(("proposal", "g")))
 
 
-def test_a_proposal_of_a_group_without_a_plan_ends_at_the_next_start():
-    """No record but lag names the group, which is a new one to that start."""
+def proposed(*groups):
+    """Groups that are proposed a plan before their first one."""
     play = unplanned(approval=True)
-    play.receive("control", REQUEST)
+    for group in groups:
+        sampled(play, group)
+        play.receive("control", structs.replace(REQUEST, group=group))
     play.wait(1)
+    assert len(play.logged("plan.proposed")) == len(groups)
     assert not play.plans
+    return play
+
+
+def test_a_proposal_outlives_a_start_beside_the_lag_of_its_group():
+    play = proposed("g")
+    proposal = play.state.groups["g"].proposal
     play.restart()
-    play.wait(5)
+    assert play.state.groups["g"].proposal == proposal
+    play.receive("control", structs.replace(REQUEST, at=2, action="approve"))
+    play.wait(1)
+    assert len(play.plans) == 1
+
+
+def test_the_proposals_of_groups_that_no_record_names_end_with_the_next_start():
+    play = proposed("g", "h")
+    play.stop()
+    for group in ("g", "h"):
+        play.receive("lag", Tombstone(("lag", group, "t")))
+    play.restart()
+    assert not {"g", "h"} & {*play.state.groups}
+    assert [Tombstone(("proposal", "g")), Tombstone(("proposal", "h"))] in play.steps
     play.restart()
     assert play.published.count(PROPOSAL_ENDED) == 1
 
 
 def test_a_group_that_is_dropped_before_its_first_plan_ends_its_proposal():
-    play = unplanned(approval=True)
-    play.receive("control", REQUEST)
-    play.wait(1)
-    assert len(play.logged("plan.proposed")) == 1
-    assert not play.plans
+    play = proposed("g")
     play.receive("lag", OF_LAG)
     play.wait(5)
     assert "g" not in play.state.groups
     assert PROPOSAL_ENDED in play.published
+
+
+def test_a_group_whose_proposals_end_is_refused_is_dropped_later():
+    play = proposed("g")
+    play.refused = {"g"}
+    play.receive("lag", OF_LAG)
+    play.wait(20)
+    assert [line["retry_in"] for line in play.logged("group.publish_refused")] == [5, 10, 20]
+    assert PROPOSAL_ENDED not in play.published
+    play.refused = set()
+    play.wait(20)
+    assert "g" not in play.state.groups
+    assert PROPOSAL_ENDED in play.published
+    assert not play.state.postponed
 
 
 def test_a_group_that_is_gone_costs_no_look(monkeypatch):
