@@ -197,8 +197,7 @@ def _prepare(
         reason = _reason_unusable(files, name, marker, shape, life)
         if reason is None:
             if life is not None:
-                with contextlib.suppress(*_UNREACHED):  # the former one stands then
-                    _keep_batch_limit(files, name, life)
+                _keep_batch_limit(files, name, life)
             return Checkpoint(location=files.location(name), name=name, query=path, set_aside=None)
         moved_to = _move_aside(path, now) if path is not None else files.location(name)
         set_aside = SetAside(moved_to=moved_to, reason=reason)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 from zipfile import ZipFile
 
 import pytest
@@ -382,6 +383,18 @@ def test_a_limit_that_was_raised_in_a_backlog_does_not_make_it_read(
     replace_batches(query, [(0.6, 1, 7), (0.5, 101, 7)])
     assert [start(limit, {}) for limit in after] == [None] * len(after)
     assert (start(1000, UNREAD_OLD) is None) == is_continued
+
+
+def test_a_start_that_cannot_keep_its_limit_of_batches_reads_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it reads would later be judged by the limit of a former start."""
+    made(tmp_path, 1000)
+    files = LocalFiles(tmp_path)
+    full = Mock(side_effect=OSError(28, "disk full"))
+    monkeypatch.setattr(checkpoint, "_write_batch_limit", full)
+    with pytest.raises(PipelineError, match="cannot be written: disk full"):
+        prepare(files, SHAPE, now="t1", life=replace(life({}), batch_limit=100))
 
 
 @pytest.mark.parametrize("kept", [b"{", b"100", b'{"limit":true}', None])
