@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING
 
 from levelwind.daemon.service.availability.readiness import Readiness
@@ -49,7 +49,8 @@ class ApiContext:
         """
         readiness = self.readiness(patience)
         return {
-            **asdict(readiness),
+            # Not `asdict`, which copies each group.
+            **{part.name: getattr(readiness, part.name) for part in fields(readiness)},
             "ready": readiness.caught_up,
             "version": self.version,
             "levers": self.tokens is not None,
