@@ -29,6 +29,7 @@ from levelwind.daemon.api.access.guards import (
 from levelwind.daemon.api.http_server import HttpServer
 from levelwind.daemon.api.views.decision_log import DecisionLog
 from levelwind.daemon.api.views.live_view import LiveView
+from levelwind.daemon.config import listen
 from levelwind.daemon.config.http_section import HttpSection
 from levelwind.daemon.config.settings import Settings
 from levelwind.daemon.errors import ConfigurationError
@@ -276,7 +277,7 @@ def test_a_second_request_that_never_becomes_whole_is_ended_after_the_first_one(
 @pytest.mark.parametrize("path", ["/metrics", "/api/v1/events"])
 def test_a_connection_whose_answer_nobody_reads_is_closed(path, monkeypatch):
     large = b"x" * 2**25  # more than the system's buffers take
-    monkeypatch.setattr(http_server, "KEEP_ALIVE_SECONDS", 1)
+    monkeypatch.setattr(listen, "KEEP_ALIVE_SECONDS", 1)
     monkeypatch.setattr(probes, "choose_encoder", lambda _: (lambda _: large, "text/plain"))
     monkeypatch.setattr(event_stream, "encoded_event", lambda *_: large)
     with closing(start()) as server, socket.socket() as unread:
