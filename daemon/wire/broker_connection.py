@@ -149,7 +149,11 @@ class BrokerConnection(asyncio.Protocol):
         self._asked.clear()
         if self._transport is not None:
             self._flush()
-            self._transport.close()
+            # TLS would wait for the broker's farewell: a loop that ends meanwhile never closes it.
+            if self._transport.get_write_buffer_size():
+                self._transport.close()
+            else:
+                self._transport.abort()
             self._transport = None
 
     def _flush(self) -> None:
