@@ -15,6 +15,7 @@ from levelwind.daemon.wire.broker_connection import (
     ConnectionFailedError,
     open_connection,
 )
+from levelwind.daemon.wire.group_requests import ELSEWHERE
 from levelwind.daemon.wire.poll_requests import (
     BrokersRequest,
     FindCoordinatorsRequest,
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 Answer = TypeVar("Answer")
 
 NEXT_BROKER_SECONDS = 1.0
-"""Silence of a broker after which the next one is asked, too."""
+"""Silence of a broker after which the next one is asked, too; less where an answer is due soon."""
 
 
 class SharedConnections:
@@ -59,9 +60,13 @@ class SharedConnections:
             within: longest time in seconds for a connection to be opened, and for an answer.
         """
         self._bootstrap = tuple(bootstrap)
-        self._security, self._client_id, self._within = security, client_id, within
+        self._security, self._client_id = security, client_id
+        self.within = within
+        """May be changed between two questions."""
         self._open: dict[tuple[Address, int], BrokerConnection] = {}
         self._opening: dict[tuple[Address, int], asyncio.Task[BrokerConnection]] = {}
+        self._answered: Address | None = None
+        """The broker that answered last of those that are asked one after the other."""
 
     async def to(self, address: Address, lane: int = 0) -> BrokerConnection:
         """Return a connection to a broker, always the same for a lane; nobody but `close` ends it.
@@ -83,7 +88,7 @@ class SharedConnections:
         Raises:
             ConnectionFailedError: it cannot be reached.
         """
-        return await open_connection(*address, self._security, self._client_id, self._within)
+        return await open_connection(*address, self._security, self._client_id, self.within)
 
     async def ask(self, address: Address, request: Request) -> Any:
         """Send a request to a broker and return its response.
@@ -95,7 +100,7 @@ class SharedConnections:
         host, port = address
         connection = await self.to(address)
         try:
-            async with asyncio.timeout(self._within):
+            async with asyncio.timeout(self.within):
                 return await connection.ask(request)
         except TimeoutError as error:
             connection.fail("no answer in time")
@@ -121,9 +126,14 @@ class SharedConnections:
             lambda broker: self.ask(broker, BrokersRequest())
         )
         present = {*found.values(), *self._bootstrap}
-        for gone in [key for key in self._open if key[0] not in present]:
-            self._open[gone].fail("the broker has left the cluster")
+        for gone in {address for address, _ in self._open} - present:
+            self.fail(gone, "the broker has left the cluster")
         return found
+
+    def fail(self, address: Address, reason: str) -> None:
+        """End the connections to a broker as if it had closed them."""
+        for key in [key for key in self._open if key[0] == address]:
+            self._open[key].fail(reason)
 
     async def coordinator(self, group: str) -> Address:
         """Return the address of a group's coordinator, as the first broker that answers names it.
@@ -138,7 +148,8 @@ class SharedConnections:
     ) -> tuple[dict[Address, list[str]], list[FoundCoordinator]]:
         """Return many groups by their coordinators, and why others have none.
 
-        The first broker that answers says so.
+        The first broker that answers says so; where it names none for a group that may have one,
+        the next one is asked, and the answer counts that names the most.
 
         Raises:
             ConnectionFailedError: no broker answers.
@@ -147,7 +158,7 @@ class SharedConnections:
         without: list[FoundCoordinator] = []
         for question in coordinator_questions(groups):
             answer: Sequence[FoundCoordinator]
-            answer = await self._first_answer(partial(self.ask, request=question))
+            answer = await self._first_answer(partial(self.ask, request=question), _unnamed)
             for found in answer:
                 if found.error:
                     without.append(found)
@@ -164,39 +175,53 @@ class SharedConnections:
         self._open.clear()
 
     async def _first_answer(
-        self, question: Callable[[Address], Coroutine[Any, Any, Answer]]
+        self,
+        question: Callable[[Address], Coroutine[Any, Any, Answer]],
+        lacking: Callable[[Answer], int] = lambda _: 0,
     ) -> Answer:
-        """The answer of the first broker that has one.
+        """The answer of the first broker that has a whole one, else the one that lacks least.
 
         The brokers are asked one after the other: the next one as soon as one refuses, and one that
-        is silent holds nobody up.
+        is silent holds nobody up, not even where most of them are.
 
         Raises:
             ConnectionFailedError: none has an answer.
         """
         waiting = deque(self._known())
-        asked: set[asyncio.Task[Answer]] = set()
+        patience = min(NEXT_BROKER_SECONDS, self.within / (len(waiting) + 1))
+        asked: dict[asyncio.Task[Answer], Address] = {}
+        answers: dict[Address, Answer] = {}
         reason = "no broker is configured"
         try:
             while waiting or asked:
                 if waiting:
-                    asked.add(asyncio.create_task(question(waiting.popleft())))
-                done, asked = await asyncio.wait(
+                    broker = waiting.popleft()
+                    asked[asyncio.create_task(question(broker))] = broker
+                done, _ = await asyncio.wait(
                     asked,
-                    timeout=NEXT_BROKER_SECONDS if waiting else None,
+                    timeout=patience if waiting or answers else None,
                     return_when=asyncio.FIRST_COMPLETED,
                 )
-                failures = [error for task in done if (error := task.exception()) is not None]
-                if len(failures) < len(done):
-                    return next(task for task in done if task.exception() is None).result()
-                for error in failures:
-                    if not isinstance(error, ConnectionFailedError):
+                if not done and not waiting:
+                    break  # those that are left are silent
+                errors = {task: task.exception() for task in done}
+                for task, error in errors.items():
+                    broker = asked.pop(task)
+                    if error is None:
+                        answers[broker] = task.result()
+                    elif isinstance(error, ConnectionFailedError):
+                        reason = str(error)
+                    else:
                         raise error
-                    reason = str(error)
+                if not all(map(lacking, answers.values())):
+                    break
         finally:
             for task in asked:
                 task.cancel()
-        raise ConnectionFailedError(reason)
+        if not answers:
+            raise ConnectionFailedError(reason)
+        self._answered = min(answers, key=lambda broker: lacking(answers[broker]))
+        return answers[self._answered]
 
     async def _named(self, broker: Address, group: str) -> Address:
         """The coordinator as one broker names it."""
@@ -209,10 +234,13 @@ class SharedConnections:
     def _known(self) -> list[Address]:
         """Brokers to ask: those with a connection first, and of these the ones that owe no answer.
 
-        One that has answered before does again, even where no setting does.
+        One that has answered before does again, even where no setting does; the one that answered
+        last goes before others like it, also when its connection has ended.
         """
-        at_rest = sorted(self._open, key=lambda key: bool(self._open[key].awaits))
-        return [*dict.fromkeys([*(address for address, _ in at_rest), *self._bootstrap])]
+        last = self._answered
+        at_rest = sorted(self._open, key=lambda key: (bool(self._open[key].awaits), key[0] != last))
+        bootstrap = sorted(self._bootstrap, key=lambda address: address != last)
+        return [*dict.fromkeys([*(address for address, _ in at_rest), *bootstrap])]
 
     async def _connect(self, address: Address, lane: int) -> BrokerConnection:
         try:
@@ -231,3 +259,8 @@ def _retrieve(opening: asyncio.Task[BrokerConnection]) -> None:
     """Take the failure of a task for which nobody may wait any more."""
     if not opening.cancelled():
         opening.exception()
+
+
+def _unnamed(answer: Sequence[FoundCoordinator]) -> int:
+    """How many groups have no coordinator by this answer, though another broker may name one."""
+    return sum(each.error in ELSEWHERE for each in answer)
