@@ -243,12 +243,8 @@ class ClusterReader:
                 if name in failures:
                     loss = "everything about this group"
                     self._note(failures[name], name, _right(Resource.GROUP, name), loss)
-                yield (
-                    name,
-                    GroupReading(
-                        at=time.monotonic(), group=described.get(name), commits=committed.get(name)
-                    ),
-                )
+                at, commits = committed.get(name) or (time.monotonic(), None)
+                yield name, GroupReading(at=at, group=described.get(name), commits=commits)
 
     def _answers(self, names: Sequence[str]) -> tuple[Committed, Descriptions, Failures]:
         """What some groups have committed, what they are, and why either is not known."""
@@ -265,7 +261,7 @@ class ClusterReader:
         if failures is not None:
             return committed, described, failures
         answers = self._client.describe_consumer_groups(list(names), request_timeout=self._patience)
-        committed, failures = commits_by_librdkafka(self._client, names, self._patience)
+        failures = commits_by_librdkafka(committed, self._client, names, self._patience)
         for name, answer in answers.items():
             try:
                 described[name] = described_group(answer.result())

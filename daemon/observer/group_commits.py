@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException
 
@@ -13,6 +14,7 @@ from levelwind.daemon.wire.poll_requests import FetchOffsetsRequest, committed_o
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from concurrent.futures import Future
 
     from confluent_kafka.admin import AdminClient
 
@@ -25,8 +27,18 @@ if TYPE_CHECKING:
 GROUPS_ASKED = 100
 """The most groups of one question."""
 
-Committed: TypeAlias = "dict[str, dict[TopicPartition, int]]"
-"""What each group has committed; a partition without a commit is left out."""
+
+class GroupOffsets(NamedTuple):
+    """What one group has committed."""
+
+    at: float
+    """When its coordinator answered, by `time.monotonic`."""
+    offsets: dict[TopicPartition, int]
+    """Without partitions that have no commit."""
+
+
+Committed: TypeAlias = dict[str, GroupOffsets]
+"""What groups have committed, by group."""
 
 
 class GroupCommits:
@@ -43,7 +55,7 @@ class GroupCommits:
         self._client = client
         self._questions = CoordinatorQuestions(config, client_id)
 
-    def read(self, groups: Sequence[str], timeout: float) -> Committed:
+    def read(self, groups: Sequence[str], timeout: float) -> dict[str, dict[TopicPartition, int]]:
         """Return what groups have committed, without those that could not be asked.
 
         Args:
@@ -54,8 +66,8 @@ class GroupCommits:
             return {}
         committed: Committed = {}
         if self._questions.ask(groups, timeout, partial(fetch_commits, committed)) is None:
-            committed, _ = commits_by_librdkafka(self._client, groups, timeout)
-        return committed
+            commits_by_librdkafka(committed, self._client, groups, timeout)
+        return {group: one.offsets for group, one in committed.items()}
 
 
 async def fetch_commits(
@@ -70,39 +82,43 @@ async def fetch_commits(
     for first in range(0, len(groups), GROUPS_ASKED):
         request = FetchOffsetsRequest(groups[first : first + GROUPS_ASKED])
         answers: Sequence[FetchedGroup] = await connections.ask(address, request)
+        at = time.monotonic()  # coordinators that answer later do not count
         for answer in answers:
             if answer.error:
                 refusals[answer.name] = KafkaError(answer.error)
             else:
-                committed[answer.name] = {
+                offsets = {
                     (topic, number): offset
                     for topic, partitions in answer.topics.items()
                     for number, (offset, _) in committed_offsets(partitions).items()
                 }
+                committed[answer.name] = GroupOffsets(at, offsets)
     return refusals
 
 
 def commits_by_librdkafka(
-    client: AdminClient, groups: Sequence[str], timeout: float
-) -> tuple[Committed, Failures]:
-    """What groups have committed, and why that of others is not known."""
-    asked = {
-        group: client.list_consumer_group_offsets(
+    committed: Committed, client: AdminClient, groups: Sequence[str], timeout: float
+) -> Failures:
+    """Ask by librdkafka what groups have committed; return why that of others is not known."""
+    at: dict[str, float] = {}
+    answers: dict[str, Future[ConsumerGroupTopicPartitions]] = {}
+    for group in groups:
+        (answer,) = client.list_consumer_group_offsets(
             [ConsumerGroupTopicPartitions(group)], request_timeout=timeout
-        )[group]
-        for group in groups
-    }
-    committed: Committed = {}
+        ).values()
+        answer.add_done_callback(lambda _, group=group: at.update({group: time.monotonic()}))
+        answers[group] = answer
     failures: Failures = {}
-    for group, answer in asked.items():
+    for group, answer in answers.items():
         try:
             found = answer.result().topic_partitions or ()
         except KafkaException as exception:
             failures[group] = kafka_error(exception)
         else:
-            committed[group] = {
+            offsets = {
                 (one.topic, one.partition): one.offset
                 for one in found
                 if one.error is None and one.offset >= 0
             }
-    return committed, failures
+            committed[group] = GroupOffsets(at.get(group, time.monotonic()), offsets)
+    return failures
