@@ -22,7 +22,7 @@ from confluent_kafka import (
 from confluent_kafka.admin import ConfigResource, OffsetSpec, ResourceType
 
 from levelwind.assignors.protocol.records import TopicRecord
-from levelwind.daemon.access.role_rights import Operation, Resource, Right
+from levelwind.daemon.access.role_rights import EVERY, Operation, Resource, Right
 from levelwind.daemon.assessment.group_descriptions import describe
 from levelwind.daemon.assessment.member_details import CLIENT_ID
 from levelwind.daemon.assessment.observed_groups import (
@@ -67,6 +67,8 @@ SHORT_PATIENCE_SECONDS = 2.0
 not be waited for with each of its groups."""
 NO_RECORD = -1
 """Offset of a time after that of the last record; that of a leader without an answer is less."""
+ENDS_OF = "log ends of"
+"""Beginning of what could not be asked about a topic."""
 RETENTION = "offsets.retention.minutes"
 READ_ONLY = {"enable.metrics.push": False}
 """Settings of the client: it sends the brokers no figures of its own (KIP-714)."""
@@ -115,7 +117,7 @@ class ClusterReader:
         self.addresses: dict[int, tuple[str, int]] = {}
         """Host and port of each broker."""
         self.failures: dict[str, str] = {}
-        """What could not be asked, by name, and why."""
+        """What could not be asked when it was asked last, by name, and why."""
         self._lacks: list[Lack] = []
         self._stable_at: dict[Partition, int] = {}
 
@@ -162,6 +164,8 @@ class ClusterReader:
             ClusterUnavailableError: the cluster as a whole does not answer.
         """
         groups: dict[str, GroupReading] = {}
+        for unknown in [what for what in self.failures if what.startswith(ENDS_OF)]:
+            del self.failures[unknown]
         started = time.monotonic()
         refreshed = False
         for first in range(0, len(names), GROUPS_PER_SECOND):
@@ -240,9 +244,9 @@ class ClusterReader:
             part = list(names[first : first + GROUPS_AT_ONCE])
             committed, described, failures = self._answers(part)
             for name in part:
+                self.failures.pop(name, None)
                 if name in failures:
-                    loss = "everything about this group"
-                    self._note(failures[name], name, _right(Resource.GROUP, name), loss)
+                    self._note_group(name, failures[name])
                 at, commits = committed.get(name) or (time.monotonic(), None)
                 yield name, GroupReading(at=at, group=described.get(name), commits=commits)
 
@@ -309,7 +313,7 @@ class ClusterReader:
         self.begins.update(found.begin)
         for topic in sorted({topic for topic, _ in found.failed}):
             texts = {text for (name, _), text in found.failed.items() if name == topic}
-            self.failures[f"log ends of {topic}"] = min(texts)
+            self.failures[f"{ENDS_OF} {topic}"] = min(texts)
         for one in wanted:
             self._stable_at.pop(one, None)
         self._stable_at |= {
@@ -327,6 +331,15 @@ class ClusterReader:
 
     def _lack(self, resource: Resource, name: str, loss: str) -> None:
         self._lacks.append(Lack(_right(resource, name), loss))
+
+    def _note_group(self, name: str, error: KafkaError) -> None:
+        if error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+            # Of a group of KIP-848 whose members read a topic that this user may not describe.
+            right = _right(Resource.TOPIC, EVERY)
+            loss = "members of groups that read topics which this user may not describe"
+        else:
+            right, loss = _right(Resource.GROUP, name), "everything about this group"
+        self._note(error, name, right, loss)
 
     def _note(self, error: KafkaError, what: str, right: Right, loss: str) -> None:
         """Note a right that is missing, or another reason why something is not known."""

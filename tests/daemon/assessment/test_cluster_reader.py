@@ -4,7 +4,9 @@ import asyncio
 from types import SimpleNamespace
 
 import pytest
+from confluent_kafka import KafkaError
 
+from levelwind.daemon.access.role_rights import Resource
 from levelwind.daemon.assessment import cluster_reader
 from levelwind.daemon.observer import coordinator_questions, group_commits
 from levelwind.daemon.wire.describe_requests import DescribedGroup, DescribeGroupsRequest
@@ -73,3 +75,34 @@ def test_a_coordinator_that_hangs_does_not_age_the_commits_of_other_groups(reade
     readings = dict(reader._readings(["hung", "up"], 0.0))
     assert (readings["up"].at, readings["up"].commits) == (0.0, {})
     assert (readings["hung"].at, readings["hung"].commits) == (60.0, None)
+
+
+def read(reader, monkeypatch, names, failures):
+    monkeypatch.setattr(reader._questions, "ask", lambda *_: failures)
+    return dict(reader._readings(names, 0.0))
+
+
+def test_a_failure_is_over_when_the_group_answers(reader, monkeypatch):
+    silent = {"g": KafkaError(KafkaError._TIMED_OUT, "no answer")}
+    read(reader, monkeypatch, ["g"], silent)
+    assert reader.failures == {"g": "no answer"}
+    read(reader, monkeypatch, ["h"], {})
+    assert reader.failures == {"g": "no answer"}
+    read(reader, monkeypatch, ["g"], {})
+    assert reader.failures == {}
+
+
+def test_a_failure_of_log_ends_is_that_of_the_newest_sample(reader, monkeypatch):
+    reader.failures = {"log ends of t": "no answer", "g": "no answer"}
+    for name, answer in (("_readings", []), ("_look_at", None), ("_ends", {})):
+        monkeypatch.setattr(reader, name, lambda *_, answer=answer: answer)
+    reader.sample(["g"])
+    assert reader.failures == {"g": "no answer"}
+
+
+def test_a_group_that_reads_topics_which_may_not_be_described_lacks_the_right_to_these(
+    reader, monkeypatch
+):
+    read(reader, monkeypatch, ["g"], {"g": KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)})
+    (lack,) = reader.lacks
+    assert (lack.right.resource, lack.right.label) == (Resource.TOPIC, "DESCRIBE on topic *")
