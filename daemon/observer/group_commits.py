@@ -99,16 +99,21 @@ async def fetch_commits(
 def commits_by_librdkafka(
     committed: Committed, client: AdminClient, groups: Sequence[str], timeout: float
 ) -> Failures:
-    """Ask by librdkafka what groups have committed; return why that of others is not known."""
+    """Ask by librdkafka what groups have committed; return why that of others is not known.
+
+    It takes no group without a name, which old clients could have.
+    """
     at: dict[str, float] = {}
     answers: dict[str, Future[ConsumerGroupTopicPartitions]] = {}
-    for group in groups:
+    for group in filter(None, groups):
         (answer,) = client.list_consumer_group_offsets(
             [ConsumerGroupTopicPartitions(group)], request_timeout=timeout
         ).values()
         answer.add_done_callback(lambda _, group=group: at.update({group: time.monotonic()}))
         answers[group] = answer
-    failures: Failures = {}
+    failures: Failures = {
+        group: KafkaError(KafkaError.INVALID_GROUP_ID) for group in groups if not group
+    }
     for group, answer in answers.items():
         try:
             found = answer.result().topic_partitions or ()

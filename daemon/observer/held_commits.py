@@ -240,6 +240,8 @@ class HeldCommits:
             commits.offset.tolist(),
             strict=True,
         ):
+            if not commits.groups[group]:
+                continue  # librdkafka takes no question about a group without a name
             key = (commits.groups[group], commits.topics[topic], number)
             partition.unanswered.setdefault(key, []).append(_held(messages[row], offset))
         return [_held(messages[row]) for row in sorted(decoded.memberships)]

@@ -106,3 +106,10 @@ def test_a_group_that_reads_topics_which_may_not_be_described_lacks_the_right_to
     read(reader, monkeypatch, ["g"], {"g": KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)})
     (lack,) = reader.lacks
     assert (lack.right.resource, lack.right.label) == (Resource.TOPIC, "DESCRIBE on topic *")
+
+
+def test_a_group_without_a_name_costs_itself_alone_where_librdkafka_asks(reader, monkeypatch):
+    monkeypatch.setattr(reader, "_patience", 0.2)
+    readings = read(reader, monkeypatch, ["", "g"], None)
+    assert [*readings] == ["", "g"]
+    assert reader.failures.keys() == {"", "g"}

@@ -168,3 +168,10 @@ def test_librdkafka_asks_where_the_own_connections_cannot(
     assert asked_of_librdkafka == [60, 60]
     failures = commits_by_librdkafka({}, librdkafka, ["hidden"], 60)
     assert codes(failures) == {"hidden": GROUP_AUTHORIZATION_FAILED}
+
+
+def test_librdkafka_is_asked_for_no_group_without_a_name(librdkafka, asked_of_librdkafka):
+    committed = {}
+    failures = commits_by_librdkafka(committed, librdkafka, ["", "g"], 60)
+    assert (committed.keys(), asked_of_librdkafka) == ({"g"}, [60])
+    assert codes(failures) == {"": KafkaError.INVALID_GROUP_ID}

@@ -17,7 +17,11 @@ from levelwind.daemon.observer.held_commits import (
     HeldPartition,
 )
 from levelwind_testing.kafka.kafka_wire import offsets_partition
-from levelwind_testing.pipeline.offsets_reference_codec import group_key
+from levelwind_testing.pipeline.offsets_reference_codec import (
+    commit_key,
+    commit_value,
+    group_key,
+)
 
 
 def commit(offset, committed):
@@ -125,13 +129,23 @@ def test_what_lies_behind_a_stable_end_is_read_once(held, monkeypatch):
     assert handed_on == [[10, 11, 12], [], []]
 
 
-def read_message(offset):
-    """A record about members of a group, which no transaction holds."""
+def test_a_coordinator_is_not_asked_for_a_group_without_a_name(held, monkeypatch):
+    for second in (0.0, HELD_SECONDS):
+        held.sampled({0: 10}, {0: 12}, second)
+    key, value = commit_key("", "t", 0), commit_value(5, 1000)
+    records = [((OFFSETS_TOPIC, 0), read_message(11, key, value))]
+    monkeypatch.setattr(held._reader, "records_to_ends", lambda *_: records)
+    assert held.effective(1, 0.1) == []
+    assert held._partitions[0].unanswered == {}
+
+
+def read_message(offset, key=None, value=None):
+    """A record, without a key one about members of a group, which no transaction holds."""
     return SimpleNamespace(
         offset=lambda: offset,
         timestamp=lambda: (1, 1000),
-        key=lambda: group_key("g"),
-        value=lambda: None,
+        key=lambda: key or group_key("g"),
+        value=lambda: value,
     )
 
 
