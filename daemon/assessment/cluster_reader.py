@@ -121,6 +121,10 @@ class ClusterReader:
         self._lacks: list[Lack] = []
         self._stable_at: dict[Partition, int] = {}
 
+    def close(self) -> None:
+        """End the connections to coordinators."""
+        self._questions.close()
+
     @property
     def lacks(self) -> tuple[Lack, ...]:
         """The rights that this user lacks."""
@@ -261,16 +265,15 @@ class ClusterReader:
             refusals = await fetch_commits(committed, connections, address, led)
             return refusals | await describe(described, connections, address, led)
 
-        failures = self._questions.ask(names, self._patience, ask)
-        if failures is not None:
-            return committed, described, failures
-        answers = self._client.describe_consumer_groups(list(names), request_timeout=self._patience)
-        failures = commits_by_librdkafka(committed, self._client, names, self._patience)
-        for name, answer in answers.items():
-            try:
-                described[name] = described_group(answer.result())
-            except KafkaException as exception:
-                failures[name] = clients.kafka_error(exception)
+        failures, left = self._questions.ask(names, self._patience, ask)
+        if left:
+            answers = self._client.describe_consumer_groups(left, request_timeout=self._patience)
+            failures |= commits_by_librdkafka(committed, self._client, left, self._patience)
+            for name, answer in answers.items():
+                try:
+                    described[name] = described_group(answer.result())
+                except KafkaException as exception:
+                    failures[name] = clients.kafka_error(exception)
         return committed, described, failures
 
     def _look_at(self, names: set[str]) -> None:

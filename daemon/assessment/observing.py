@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 from levelwind.daemon.assessment.assessment import assess
@@ -73,24 +74,25 @@ def observe(
         NotFoundError: no group fits a pattern.
     """
     observing = _Observing(settings, stop)
-    on_progress("listing the groups")
-    names = _chosen(observing.reader.group_names(), patterns, settings.prefix)
-    if patterns and not names:
-        raise NotFoundError(f"no group fits {', '.join(patterns)}")
-    times = sample_times(seconds)
-    started = time.monotonic()
-    observing.sample(names)
-    for number, due in enumerate(times):
-        left = started + due - time.monotonic()
-        if left < 0 and due != times[-1] and number > 0:
-            continue  # the samples of many groups take their time
-        on_progress(f"sample {number + 2} of {len(times) + 1} in {max(left, 0):.0f} s")
-        if stop.wait(max(left, 0.0)):
-            break
+    with closing(observing.reader):
+        on_progress("listing the groups")
+        names = _chosen(observing.reader.group_names(), patterns, settings.prefix)
+        if patterns and not names:
+            raise NotFoundError(f"no group fits {', '.join(patterns)}")
+        times = sample_times(seconds)
+        started = time.monotonic()
         observing.sample(names)
-        if number == 0 and len(times) > 1 and on_first is not None:
-            on_first(observing.assessment(names))
-    return observing.assessment(names)
+        for number, due in enumerate(times):
+            left = started + due - time.monotonic()
+            if left < 0 and due != times[-1] and number > 0:
+                continue  # the samples of many groups take their time
+            on_progress(f"sample {number + 2} of {len(times) + 1} in {max(left, 0):.0f} s")
+            if stop.wait(max(left, 0.0)):
+                break
+            observing.sample(names)
+            if number == 0 and len(times) > 1 and on_first is not None:
+                on_first(observing.assessment(names))
+        return observing.assessment(names)
 
 
 def _chosen(names: Sequence[str], patterns: Sequence[str], prefix: str) -> list[str]:

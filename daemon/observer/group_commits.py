@@ -65,9 +65,13 @@ class GroupCommits:
         if not groups:
             return {}
         committed: Committed = {}
-        if self._questions.ask(groups, timeout, partial(fetch_commits, committed)) is None:
-            commits_by_librdkafka(committed, self._client, groups, timeout)
+        _, left = self._questions.ask(groups, timeout, partial(fetch_commits, committed))
+        commits_by_librdkafka(committed, self._client, left, timeout)
         return {group: one.offsets for group, one in committed.items()}
+
+    def close(self) -> None:
+        """End the connections; the next question opens others."""
+        self._questions.close()
 
 
 async def fetch_commits(

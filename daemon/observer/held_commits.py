@@ -128,8 +128,9 @@ class HeldCommits:
         """The group that was asked last: the next sample begins behind it, in order of names."""
 
     def close(self) -> None:
-        """Close the consumer."""
+        """Close the consumer and the connections to coordinators."""
         self._reader.close()
+        self._commits.close()
 
     def sampled(self, stable: Mapping[int, int], high: Mapping[int, int], now: float) -> None:
         """Apply one sample of the partitions' ends, at a time in seconds of any clock."""

@@ -309,7 +309,7 @@ def test_a_coordinator_that_is_silent_is_waited_for_once(assessed_cluster, monke
     reader = cluster_reader.ClusterReader(assessed_cluster.loaded().client(), 30)
     silent = {"silent-app": KafkaError(KafkaError._TIMED_OUT, "no answer")}
     with monkeypatch.context() as patched:
-        patched.setattr(reader._questions, "ask", lambda *_: silent)
+        patched.setattr(reader._questions, "ask", lambda *_: (silent, []))
         ((_, reading),) = reader._readings(["silent-app"], 0.0)
     assert (reading.group, reading.commits) == (None, None)
     assert reader._patience == cluster_reader.SHORT_PATIENCE_SECONDS
@@ -327,7 +327,7 @@ def test_librdkafka_gives_the_same_readings(assessed_cluster, monkeypatch, witho
     for own in (True, False):
         reader = cluster_reader.ClusterReader(config, 30)
         if not own:
-            monkeypatch.setattr(reader._questions, "ask", lambda *_: None)
+            monkeypatch.setattr(reader._questions, "ask", lambda names, *_: ({}, [*names]))
         readings = dict(reader._readings([*GROUPS, "no-such-group"], 0.0))
         asked[own] = [
             {name: (one.group, one.commits) for name, one in readings.items()},

@@ -1,6 +1,7 @@
 """The way in which the answers about groups are noted."""
 
 import asyncio
+from contextlib import closing
 from types import SimpleNamespace
 
 import pytest
@@ -62,7 +63,8 @@ class Coordinators:
 @pytest.fixture
 def reader():
     config = {"bootstrap.servers": "127.0.0.1:1", "log_level": 0}
-    return cluster_reader.ClusterReader(config, GENEROUS_SECONDS)
+    with closing(cluster_reader.ClusterReader(config, GENEROUS_SECONDS)) as reader:
+        yield reader
 
 
 def test_a_coordinator_that_hangs_does_not_age_the_commits_of_other_groups(reader, monkeypatch):
@@ -77,8 +79,8 @@ def test_a_coordinator_that_hangs_does_not_age_the_commits_of_other_groups(reade
     assert (readings["hung"].at, readings["hung"].commits) == (60.0, None)
 
 
-def read(reader, monkeypatch, names, failures):
-    monkeypatch.setattr(reader._questions, "ask", lambda *_: failures)
+def read(reader, monkeypatch, names, failures, left=()):
+    monkeypatch.setattr(reader._questions, "ask", lambda *_: (failures, [*left]))
     return dict(reader._readings(names, 0.0))
 
 
@@ -110,6 +112,6 @@ def test_a_group_that_reads_topics_which_may_not_be_described_lacks_the_right_to
 
 def test_a_group_without_a_name_costs_itself_alone_where_librdkafka_asks(reader, monkeypatch):
     monkeypatch.setattr(reader, "_patience", 0.2)
-    readings = read(reader, monkeypatch, ["", "g"], None)
+    readings = read(reader, monkeypatch, ["", "g"], {}, ["", "g"])
     assert [*readings] == ["", "g"]
     assert reader.failures.keys() == {"", "g"}

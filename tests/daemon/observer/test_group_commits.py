@@ -2,6 +2,7 @@
 
 import asyncio
 from concurrent.futures import Future
+from contextlib import closing
 from functools import partial
 from types import SimpleNamespace
 
@@ -49,6 +50,12 @@ class KnownBrokers:
 
     async def versions(self):
         return self._versions
+
+    async def to(self, _address):
+        return SimpleNamespace(versions=self._versions)
+
+    def fail(self, address, reason):
+        self.questions.append((address[0], reason))
 
     async def by_coordinator(self, groups):
         led_by, without = {}, []
@@ -110,8 +117,9 @@ def librdkafka(asked_of_librdkafka):
 
 def asked(groups, within):
     committed = {}
-    ask = partial(fetch_commits, committed)
-    failures = CoordinatorQuestions(BROKERS, "me").ask(groups, within, ask)
+    with closing(CoordinatorQuestions(BROKERS, "me")) as questions:
+        failures, left = questions.ask(groups, within, partial(fetch_commits, committed))
+    assert left == []
     return {group: one.offsets for group, one in committed.items()}, failures
 
 
@@ -123,6 +131,7 @@ def test_a_group_without_an_answer_costs_itself_alone(brokers):
     groups = ["up-1", "up-moved", "hung-1", "gone-1", "hidden"]
     committed, failures = asked(groups, 0.1)
     assert committed == {"up-1": {("t", 0): 7}}
+    assert brokers.questions[-2:] == [("hung", "no answer in time"), "closed"]
     assert codes(failures) == {
         "up-moved": NOT_COORDINATOR,
         "hung-1": KafkaError._TIMED_OUT,
@@ -130,14 +139,13 @@ def test_a_group_without_an_answer_costs_itself_alone(brokers):
         "hidden": GROUP_AUTHORIZATION_FAILED,
     }
     assert failures["gone-1"].str() == "gone:0: refused"
-    assert brokers.questions[-1] == "closed"
     assert GroupCommits(BROKERS, None, "me").read(groups, 0.1) == committed
 
 
 def test_a_coordinator_of_many_groups_is_asked_in_parts(brokers):
     groups = [f"up-{number}" for number in range(GROUPS_ASKED + 1)]
     assert GroupCommits(BROKERS, None, "me").read(groups, 60).keys() == {*groups}
-    assert brokers.questions == [groups[:-1], groups[-1:], "closed"]
+    assert brokers.questions == [groups[:-1], groups[-1:]]
 
 
 def test_nobody_is_asked_for_no_group(brokers):
@@ -150,6 +158,7 @@ def test_without_any_broker_all_groups_have_the_reason(monkeypatch, brokers):
         raise ConnectionFailedError("a:1: refused")
 
     monkeypatch.setattr(brokers, "versions", versions)
+    monkeypatch.setattr(coordinator_questions, "CHANGE_SECONDS", 0.0)
     committed, failures = asked(["g", "h"], 60)
     assert (committed, codes(failures)) == ({}, dict.fromkeys("gh", KafkaError._TRANSPORT))
 
