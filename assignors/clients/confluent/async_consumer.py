@@ -50,15 +50,23 @@ class _Callback:
 
     def __init__(self) -> None:
         self.active = True
-        self.has_called = False
-        """Whether the callback has called the consumer."""
 
 
 _WITHIN: ContextVar[_Callback | None] = ContextVar("levelwind_callback", default=None)
 
 
-def _callback_thread() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(1, "levelwind-callback")
+def _started(name: str) -> ThreadPoolExecutor:
+    """One thread that runs already.
+
+    An executor queues a call before it asks the system for the thread. A call that gets none would
+    fail, and be made all the same with the next one.
+
+    Raises:
+        RuntimeError: The system gives no thread.
+    """
+    thread = ThreadPoolExecutor(1, name)
+    thread.submit(int)
+    return thread
 
 
 class _Fetch(Generic[Result]):
@@ -117,7 +125,7 @@ class AsyncManagedConsumer:
     Raises:
         SettingError: A setting or an argument is not allowed.
         KafkaException: librdkafka refuses the configuration.
-        RuntimeError: No event loop runs.
+        RuntimeError: No event loop runs, or the system gives no thread.
     """
 
     def __init__(
@@ -131,6 +139,9 @@ class AsyncManagedConsumer:
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._ended = False
+        self._thread = _started("levelwind-consumer")
+        # While the thread waits for a callback, the callback's own calls need another one.
+        self._callback_thread = _started("levelwind-callback")
         self._consumer = ManagedConsumer(
             config,
             on_assign=self._in_loop(on_assign),
@@ -138,9 +149,6 @@ class AsyncManagedConsumer:
             on_lost=self._in_loop(on_lost),
             **options,
         )
-        self._thread = ThreadPoolExecutor(1, "levelwind-consumer")
-        # While the thread waits for a callback, the callback's own calls need another one.
-        self._callback_thread = _callback_thread()
 
     @property
     def group(self) -> str:
@@ -304,16 +312,10 @@ class AsyncManagedConsumer:
     # The threads.
 
     async def _call(self, call: Callable[..., Result], *args: Any, **options: Any) -> Result:
-        within = _WITHIN.get()
-        if within is None or not within.active:
-            return await asyncio.wrap_future(self._thread.submit(call, *args, **options))
-        try:
-            called = self._callback_thread.submit(call, *args, **options)
-        except RuntimeError:  # no thread could be started, but the call waits for one
-            self._callback_thread = _callback_thread()
-            raise
-        within.has_called = True
-        return await asyncio.wrap_future(called)
+        within, thread = _WITHIN.get(), self._thread
+        if within is not None and within.active:
+            thread = self._callback_thread
+        return await asyncio.wrap_future(thread.submit(call, *args, **options))
 
     async def _asked(self, question: Callable[..., Result], timeout: float) -> Result:
         """Await the brokers' answer to a question, which is called with a time-out.
@@ -383,7 +385,6 @@ class AsyncManagedConsumer:
                 return running.result()
             finally:
                 # A call that the callback did not await to its end may still run.
-                if within.has_called:
-                    self._callback_thread.submit(int).result()
+                self._callback_thread.submit(int).result()
 
         return call

@@ -1,0 +1,72 @@
+"""A managed consumer where the system gives no thread: a call fails alone, or needs none."""
+
+import asyncio
+
+import pytest
+
+from levelwind.assignors.clients.confluent import async_consumer
+from levelwind.assignors.handover.timers import Timers
+from levelwind.clients.confluent import AsyncManagedConsumer
+from levelwind_testing.refused_threads import REFUSAL, refused_threads
+from levelwind_testing.waiting import GENEROUS_SECONDS
+
+OWN_THREADS = ("levelwind-consumer", "levelwind-callback")
+
+
+def run(work):
+    return asyncio.run(asyncio.wait_for(work(), GENEROUS_SECONDS))
+
+
+def nowhere():
+    """A consumer without brokers, which gives up leaving after a moment."""
+    return AsyncManagedConsumer(
+        {"bootstrap.servers": "127.0.0.1:1", "log_level": 0},
+        group="g",
+        topics=["t"],
+        timers=Timers().scaled(0.01),
+    )
+
+
+def test_a_poll_gets_the_first_message_where_no_more_threads_are_given(monkeypatch):
+    """A refused one was made with the next call, and a commit passed the message that it took."""
+    log = ["first", "second"]
+
+    async def work():
+        consumer = nowhere()
+        monkeypatch.setattr(consumer._consumer, "poll", lambda _: log.pop(0))
+        with refused_threads(*OWN_THREADS):
+            message = await consumer.poll(1)
+        await consumer.close(0.1)
+        return message
+
+    assert run(work) == "first"
+    assert log == ["second"]
+
+
+def test_a_close_leaves_the_group_where_no_more_threads_are_given(monkeypatch):
+    """A refused one made each later one do nothing, and the member never left."""
+    left = []
+
+    async def work():
+        consumer = nowhere()
+        close = consumer._consumer.close
+        monkeypatch.setattr(consumer._consumer, "close", lambda limit: left.append(close(limit)))
+        with refused_threads(*OWN_THREADS):
+            await consumer.close(0.1)
+
+    run(work)
+    assert left == [None]
+
+
+@pytest.mark.parametrize("name", OWN_THREADS)
+def test_a_consumer_that_gets_no_thread_is_not_made(name, monkeypatch):
+    made = []
+    monkeypatch.setattr(async_consumer, "ManagedConsumer", lambda *_, **__: made.append(name))
+
+    async def work():
+        with refused_threads(name):
+            nowhere()
+
+    with pytest.raises(RuntimeError, match=REFUSAL):
+        run(work)
+    assert made == []
