@@ -26,9 +26,12 @@ UNANSWERED_ERRORS = frozenset(
     {KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError.REQUEST_TIMED_OUT}  # noqa: SLF001
 )
 """Errors after which offsets may still be on their way to the brokers."""
-UNSENT_ERRORS = frozenset({KafkaError.CONCURRENT_TRANSACTIONS})
-"""Errors of a transaction that begins before the one before it has ended in all logs: the brokers
-take no offsets for it yet. It passes, and none of its offsets is on its way."""
+UNSENT_ERRORS = frozenset(
+    {KafkaError.CONCURRENT_TRANSACTIONS, KafkaError._CRIT_SYS_RESOURCE}  # noqa: SLF001
+)
+"""Errors of a transaction that begins before the one before it has ended in all logs, so that the
+brokers take no offsets for it yet, or for which the system gives no thread. It passes, and none of
+the transaction's offsets is on its way."""
 FORGOTTEN_ERRORS = frozenset(
     {KafkaError.INVALID_PRODUCER_ID_MAPPING, KafkaError.UNKNOWN_PRODUCER_ID}
 )
@@ -179,6 +182,8 @@ class TransactionalCommits:
 def _bounded(attempt: Callable[[float], object], until: float) -> None:
     """As `_retry`, for a call that may never return: `CommitsEndedError` if it is stuck.
 
+    Where the system gives no thread, the call is not made, and the error is `_CRIT_SYS_RESOURCE`.
+
     While a group's coordinator is away librdkafka forgets the time-out of a call that sends offsets
     (its issues 5456 and 5511). The call is left to a thread of its own then, with its producer.
     """
@@ -192,7 +197,11 @@ def _bounded(attempt: Callable[[float], object], until: float) -> None:
         else:
             answers.put(None)
 
-    Thread(target=run, name="levelwind-send-offsets", daemon=True).start()
+    try:
+        Thread(target=run, name="levelwind-send-offsets", daemon=True).start()
+    except RuntimeError as refusal:
+        code = KafkaError._CRIT_SYS_RESOURCE  # noqa: SLF001 - confluent's own name
+        raise KafkaException(KafkaError(code, str(refusal))) from refusal
     try:
         error = answers.get(timeout=max(until - boot_seconds(), 0.0) + OVERTIME_SECONDS)
     except Empty:

@@ -120,9 +120,11 @@ class Obstacles:
         now = boot_seconds()
         if now - self._asked_at < REMINDER_SECONDS:
             return
-        self._asked_at = now
         # Nothing waits for the answer: neither the member's thread nor the end of its process.
-        Thread(target=self._name_subscribers, name="levelwind-subscribers", daemon=True).start()
+        asking = Thread(target=self._name_subscribers, name="levelwind-subscribers", daemon=True)
+        with suppress(RuntimeError):  # the system gives no thread, and the next call asks for one
+            asking.start()
+            self._asked_at = now
 
     def _name_subscribers(self) -> None:
         with suppress(KafkaException):  # a question about what is wrong must not add to it

@@ -1,11 +1,17 @@
 """A managed consumer where the system gives no thread: a call fails alone, or needs none."""
 
 import asyncio
+from threading import Event
 
 import pytest
+from confluent_kafka import KafkaException, TopicPartition
 
 from levelwind.assignors.clients.confluent import async_consumer
+from levelwind.assignors.clients.confluent.committing.transactions import TransactionalCommits
+from levelwind.assignors.clients.confluent.following import subscribers
+from levelwind.assignors.clients.confluent.following.obstacles import Obstacles
 from levelwind.assignors.handover.timers import Timers
+from levelwind.assignors.protocol.topics import Topics
 from levelwind.clients.confluent import AsyncManagedConsumer
 from levelwind_testing.refused_threads import REFUSAL, refused_threads
 from levelwind_testing.waiting import GENEROUS_SECONDS
@@ -70,3 +76,53 @@ def test_a_consumer_that_gets_no_thread_is_not_made(name, monkeypatch):
     with pytest.raises(RuntimeError, match=REFUSAL):
         run(work)
     assert made == []
+
+
+def test_a_member_lives_on_without_the_question_for_subscribers(monkeypatch):
+    """The refusal ended the member's thread; the next occasion asks."""
+    asked = Event()
+    monkeypatch.setattr(subscribers, "found", lambda *_: asked.set())
+    obstacles = Obstacles(group="g", topics=Topics(), heartbeat=1, identity=dict, admin=None)
+    with refused_threads("levelwind-subscribers"):
+        obstacles.look_for_subscribers()
+    assert not asked.is_set()
+    obstacles.look_for_subscribers()
+    assert asked.wait(GENEROUS_SECONDS)
+
+
+class TransactionLog:
+    """A transactional producer that notes its calls."""
+
+    def __init__(self):
+        self.calls = []
+
+    def begin_transaction(self):
+        self.calls.append("begin")
+
+    def send_offsets_to_transaction(self, *_):
+        self.calls.append("send")
+
+    def commit_transaction(self, *_):
+        self.calls.append("commit")
+
+    def abort_transaction(self, *_):
+        self.calls.append("abort")
+
+
+def test_a_transaction_that_gets_no_thread_is_aborted_and_the_next_one_commits():
+    """It stayed open, so the next commit ended the member's life, and a close ended half-way."""
+    commits = TransactionalCommits({"transactional.id": "id"})
+    commits._producer = producer = TransactionLog()
+
+    def commit():
+        commits.commit([TopicPartition("t", 0, 1)], group_metadata=None, timeout=GENEROUS_SECONDS)
+
+    with (
+        refused_threads("levelwind-send-offsets"),
+        pytest.raises(KafkaException, match=REFUSAL) as refused,
+    ):
+        commit()
+    assert isinstance(refused.value.__cause__, RuntimeError)
+    assert not commits.undecided
+    commit()
+    assert producer.calls == ["begin", "abort", "begin", "send", "commit"]
