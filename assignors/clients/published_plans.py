@@ -114,17 +114,22 @@ class PublishedPlans:
         self._notify: Callable[[], Callable[[], None] | None] = lambda: None
 
     def follow(self, notify: Callable[[], None]) -> None:
-        """Begin to read; see `PlanSource`."""
+        """Begin to read; see `PlanSource`.
+
+        Raises:
+            RuntimeError: the system gives no thread; the next call asks for one again.
+        """
         method = hasattr(notify, "__self__")
         self._notify = weakref.WeakMethod(notify) if method else lambda: notify
         if self._thread is None:
-            self._thread = Thread(
+            thread = Thread(
                 target=_read,
                 args=(weakref.ref(self), self._closing),
                 daemon=True,
                 name=f"levelwind-plans-{self._group}",
             )
-            self._thread.start()
+            thread.start()
+            self._thread = thread
 
     def newest(self, timeout: float) -> PublishedPlan | None:
         """The newest plan; see `PlanSource`."""

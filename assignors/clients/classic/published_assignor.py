@@ -128,8 +128,8 @@ class PublishedAssignor(LagAwareAssignor):
     def join_bytes(self, topics: Iterable[str]) -> bytes:
         """Write the subscription that the member joins with; begin to follow plans."""
         if not self._follows:
-            self._follows = True
             self._plans.follow(self._plan_arrived)
+            self._follows = True
         self._leads = False
         self._subscribed = frozenset(topics)
         plan = self._plans.newest(0)
@@ -203,7 +203,10 @@ class PublishedAssignor(LagAwareAssignor):
 
             timer = Timer(wait, ask)
             timer.daemon = True
-            timer.start()
+            try:
+                timer.start()
+            except RuntimeError:  # no thread to wait in, and to ask early costs a rebalance at most
+                ask()
 
     def _ask_late(self, rounds: int) -> None:
         """Ask for a rebalance if none came since, and the newest plan still changes the share."""

@@ -25,6 +25,7 @@ from levelwind.assignors.protocol.records import (
 from levelwind.assignors.protocol.records.cutting import cut_assignments
 from levelwind_testing.kafka.classic_shells import JoinedConsumer, partitions_in
 from levelwind_testing.records import plan as plan_record
+from levelwind_testing.refused_threads import REFUSAL
 
 VIEW = ClusterView({"t": (frozenset(),) * 4})
 
@@ -184,6 +185,37 @@ def test_a_leader_that_does_not_follow_is_asked_once_for_each_plan(timers):
     group.plans.publish(2, a=[], b=[0, 1, 2, 3])
     timers.pass_for(10.0)
     assert group.requests()["b"] == 2
+
+
+def test_a_member_that_gets_no_thread_to_wait_in_asks_at_once(monkeypatch):
+    """The refusal ended the thread that reads the plans, or the rebalance."""
+
+    def refuse():
+        raise RuntimeError(REFUSAL)
+
+    group = Round(PublishedAssignor, "a", "b", jitter=10.0)
+    group.members["a"] = PublishedAssignor(plans=Plans(), instance="a")  # it learns of no plan
+    group.rebalance("a", "b")
+    monkeypatch.setattr(published_assignor, "Timer", lambda *_: Timer(refuse))
+    group.plans.publish(1, a=[], b=[0, 1, 2, 3])
+    assert group.requests()["b"] == 1
+
+
+def test_a_member_whose_source_got_no_thread_follows_when_it_joins_again(monkeypatch):
+    """It never followed a plan."""
+    plans = Plans()
+    member = PublishedAssignor(plans=plans, instance="a")
+
+    def refuse(_):
+        raise RuntimeError(REFUSAL)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(plans, "follow", refuse)
+        with pytest.raises(RuntimeError, match=REFUSAL):
+            member.join_bytes(["t"])
+    for _ in range(2):
+        member.join_bytes(["t"])
+    assert len(plans.listeners) == 1
 
 
 def test_a_plan_that_arrives_while_the_group_joins_is_not_missed():
