@@ -33,7 +33,7 @@ PAUSES = DoublingPause(0.5, 10.0)
 
 
 class CommitFencer:
-    """Fences transactional ids in threads of its own, which begin with the first id."""
+    """Fences transactional ids in threads of its own, once it was started."""
 
     def __init__(self, client_config: Mapping[str, Any], log: Any = None) -> None:
         self._client_config = client_config
@@ -41,12 +41,20 @@ class CommitFencer:
         self._changed = threading.Condition()
         """Guards what follows; notified when an id is due sooner than before, and at the end."""
         self._closed = False
-        self._started = False
         self._asked: dict[str, dict[Hashable, Callable[[], None]]] = {}
         """What waits for each id, with what is called when it is fenced."""
         self._due: list[tuple[float, str, int]] = []
         """A heap of the next attempts: monotonic seconds, id, failures in a row."""
         self._failures: Throttle[str] = Throttle(interval=30.0)
+
+    def start(self) -> None:
+        """Start the threads, so that no fencing has to wait for the system to give one.
+
+        Raises:
+            RuntimeError: the system gives no thread; `close` ends those that it gave.
+        """
+        for _ in range(WORKERS):
+            threading.Thread(target=self._work, name="commit-fencer", daemon=True).start()
 
     def fence(self, key: Hashable, transactional_id: str, on_fenced: Callable[[], None]) -> None:
         """Fence whoever uses an id now; returns at once.
@@ -63,10 +71,6 @@ class CommitFencer:
                 heappush(self._due, (time.monotonic(), transactional_id, 0))
                 self._changed.notify()
             self._asked[transactional_id].setdefault(key, on_fenced)
-            if not self._started:
-                self._started = True
-                for _ in range(WORKERS):
-                    threading.Thread(target=self._work, name="commit-fencer", daemon=True).start()
 
     def close(self) -> None:
         """Give up what is not fenced yet; an attempt that is under way ends by itself."""

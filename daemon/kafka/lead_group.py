@@ -122,15 +122,20 @@ class LeadGroup:
         return self._thread is not None
 
     def join(self) -> None:
-        """Become a member, in the background; a member stays one."""
+        """Become a member, in the background; a member stays one.
+
+        Raises:
+            RuntimeError: the system gives no thread, and the daemon is no member.
+        """
         if self._thread is not None:
             return
         # Each membership has its own event: a former one may take long to end.
         self._stopping = threading.Event()
-        self._thread = threading.Thread(
+        thread = threading.Thread(
             target=self._run, args=(self._stopping,), name="lead-group", daemon=True
         )
-        self._thread.start()
+        thread.start()
+        self._thread = thread
 
     def leave(self) -> None:
         """Leave the group, so that another daemon gets the partition at once.

@@ -88,18 +88,20 @@ class TopicFollower:
         Raises:
             NotFoundError: a topic does not exist.
             ClusterUnavailableError: no answer in time.
+            RuntimeError: the system gives no thread.
         """
         names = [self.topics.name(kind) for kind in self.kinds]
         stable = stable_ends(self.client_config, names, self.timeout)
         starts = dict.fromkeys(stable, OFFSET_BEGINNING)
         consumer = open_consumer(self.client_config, self.topics, starts, self._on_client_error)
-        self._thread = threading.Thread(
+        thread = threading.Thread(
             target=self._run,
             args=(consumer, ReadProgress.to(stable)),
             name="topic-follower",
             daemon=True,
         )
-        self._thread.start()
+        thread.start()
+        self._thread = thread
 
     def when_read(self, ends: Mapping[tuple[str, int], int], call: Callable[[], None]) -> None:
         """Call back in the follower's thread once everything below some offsets has been handled.

@@ -122,6 +122,7 @@ class Term:
         """
         self._on_end.callback(self._publisher.close)
         self._on_end.callback(self._fencer.close)
+        self._fencer.start()
         try:
             Retrying(
                 retry=retry_if_exception_type(ClusterUnavailableError),

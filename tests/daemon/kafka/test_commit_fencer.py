@@ -16,6 +16,7 @@ pytestmark = pytest.mark.integration
 @pytest.fixture
 def fencer(client_config, log):
     fencer = CommitFencer(client_config, log)
+    fencer.start()
     yield fencer
     fencer.close()
 
@@ -69,14 +70,18 @@ def test_a_fencing_that_fails_is_tried_until_it_succeeds_and_said(monkeypatch, l
     monkeypatch.setattr(CommitFencer, "_attempt", lambda *_: next(answers))
     monkeypatch.setattr(commit_fencer, "PAUSES", DoublingPause(0.01, 1.0))
     fenced = threading.Event()
-    CommitFencer({}, log).fence("key", "an-id", fenced.set)
+    fencer = CommitFencer({}, log)
+    fencer.start()
+    fencer.fence("key", "an-id", fenced.set)
     assert fenced.wait(GENEROUS_SECONDS)
+    fencer.close()
     assert log.of("commits.unfenced")[0]["error"] == "no answer"
 
 
 def test_ids_that_cannot_be_fenced_hold_up_no_other(monkeypatch, log):
     monkeypatch.setattr(CommitFencer, "_attempt", lambda _, name: None if name == "good" else name)
     fencer = CommitFencer({}, log)
+    fencer.start()
     for number in range(2 * commit_fencer.WORKERS):
         fencer.fence(number, f"bad-{number}", lambda: None)
     fenced = threading.Event()
@@ -98,6 +103,7 @@ def test_nothing_is_reported_after_the_end(monkeypatch, log):
     fenced = threading.Event()
     fencer = CommitFencer({}, log)
     before = threading.enumerate()
+    fencer.start()
     fencer.fence("key", "an-id", fenced.set)
     fencer.close()
     attempts = [each for each in threading.enumerate() if each not in before]
@@ -111,6 +117,7 @@ def test_threads_do_not_grow_with_the_ids_that_cannot_be_fenced(monkeypatch, log
     monkeypatch.setattr(CommitFencer, "_attempt", lambda *_: "no answer")
     fencer = CommitFencer({}, log)
     before = threading.active_count()
+    fencer.start()
     for number in range(100):
         fencer.fence(number, f"id-{number}", lambda: None)
     assert threading.active_count() <= before + commit_fencer.WORKERS
@@ -128,6 +135,7 @@ def test_a_life_that_asks_during_an_attempt_has_one_of_its_own(monkeypatch, log)
     monkeypatch.setattr(CommitFencer, "_attempt", attempt)
     first, second = threading.Event(), threading.Event()
     fencer = CommitFencer({}, log)
+    fencer.start()
     fencer.fence("a former life", "an-id", first.set)
     assert begun.acquire(timeout=GENEROUS_SECONDS)
     fencer.fence("a later life", "an-id", second.set)
