@@ -9,6 +9,8 @@ import asyncio
 import threading
 from typing import TYPE_CHECKING
 
+from starlette.concurrency import run_in_threadpool
+
 from levelwind.assignors.protocol.records import DecisionPart
 from levelwind.daemon.api.views.decision_log import DecisionLog
 from levelwind.daemon.kafka.topic_follower import TopicFollower
@@ -40,8 +42,8 @@ class DecisionFollower:
         """
         if not self._caught_up.is_set():
             async with self._starting:
-                await asyncio.to_thread(self._start)
-                await asyncio.to_thread(self._caught_up.wait, FIRST_SECONDS)
+                await run_in_threadpool(self._start)
+                await run_in_threadpool(self._caught_up.wait, FIRST_SECONDS)
         return self.log
 
     def stop(self) -> None:

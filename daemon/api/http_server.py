@@ -177,7 +177,7 @@ class HttpServer(HttpServing):
             streams.stop()
             regular.cancel()
             if isinstance(decisions, DecisionFollower):
-                await asyncio.to_thread(decisions.stop)
+                decisions.stop()  # the loop has nothing else to do any more
 
     async def _act_regularly(self, tls: ssl.SSLContext | None) -> None:
         while True:

@@ -2,12 +2,16 @@
 
 An order goes the way of the command line's: `levelwind.daemon.levers.acting.act`. One is worked on
 at a time, since a dry run computes a whole plan beside the planner.
+
+A call whose thread the system refuses fails, and is not made later: `run_in_threadpool` asks for
+the thread first, where `asyncio.to_thread` queues the call first.
 """
 
 import asyncio
 from typing import Annotated, Any, Protocol
 
 from fastapi import APIRouter, Body, Depends, HTTPException, Query
+from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse
 
 from levelwind.assignors.protocol.records import LeverRecord, Outcome
@@ -41,6 +45,8 @@ BeforeId = Annotated[
     str | None, Query(max_length=1_000, description="Id of a decision at `before`.")
 ]
 PlanName = Annotated[str | None, Query(max_length=1_000)]
+MOST_SEARCHES = 4
+"""Decisions that are searched for at a time: the probes share their threads."""
 UNAVAILABLE: dict[int | str, dict[str, Any]] = {
     number: {"model": ErrorDocument, "description": REFUSALS[number]["description"]}
     for number in (404, 503)
@@ -85,7 +91,7 @@ def lever_routes(context: ApiContext) -> APIRouter:
             target=None if wanted.target is None else parse_target(wanted.target),
         )
         async with one_at_a_time:
-            outcome = await asyncio.to_thread(
+            outcome = await run_in_threadpool(
                 act,
                 context.settings(),
                 checked,
@@ -116,7 +122,7 @@ def lever_routes(context: ApiContext) -> APIRouter:
     ) -> Any:
         """List the moves from one plan to another: what is owned, and one made now, by default."""
         async with one_at_a_time:
-            moves = await asyncio.to_thread(moves_between, context.settings(), group, before, after)
+            moves = await run_in_threadpool(moves_between, context.settings(), group, before, after)
         return await json_answer(lambda: {"moves": moves})
 
     return router
@@ -127,6 +133,7 @@ def decision_routes(context: ApiContext, source: DecisionSource) -> APIRouter:
     router = APIRouter(prefix="/api/v1", tags=["decisions"])
     access = operator_access(context)
     one_at_a_time = asyncio.Lock()
+    searches = asyncio.Semaphore(MOST_SEARCHES)
 
     @router.get("/decisions", response_model=DecisionList, responses=UNAVAILABLE)
     async def decisions(
@@ -150,7 +157,8 @@ def decision_routes(context: ApiContext, source: DecisionSource) -> APIRouter:
     @router.get("/decisions/{name}", response_model=DecisionDocument, responses=UNAVAILABLE)
     async def decision(name: str, group: PlanName = None, inputs: bool = False) -> Any:
         """Return one decision, with `inputs` also what its plan was computed from."""
-        entry = await asyncio.to_thread(find_decision, context.settings(), name, group)
+        async with searches:
+            entry = await run_in_threadpool(find_decision, context.settings(), name, group)
         return await json_answer(lambda: json_safe(entry.as_json(inputs=inputs)))
 
     @router.post("/decisions/{name}/replay", response_model=ReplayDocument, responses=REFUSALS)
@@ -159,8 +167,8 @@ def decision_routes(context: ApiContext, source: DecisionSource) -> APIRouter:
     ) -> Any:
         """Compute a past plan again from its recorded inputs, and compare the two."""
         async with one_at_a_time:
-            entry = await asyncio.to_thread(find_decision, context.settings(), name, group)
-            result = await asyncio.to_thread(replay, entry)
+            entry = await run_in_threadpool(find_decision, context.settings(), name, group)
+            result = await run_in_threadpool(replay, entry)
         return await json_answer(lambda: json_safe(result.as_json()))
 
     return router
