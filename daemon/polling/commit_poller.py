@@ -9,7 +9,9 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -92,6 +94,8 @@ class CommitPoller:
         self.fenced_reason = ""
         """Why the poller asks no more, though nobody stopped it; empty while it does."""
         self._stopping = threading.Event()
+        self._wake: Callable[[], object] | None = None
+        """Ends the pause between two rounds."""
         self._thread = threading.Thread(target=self._run, name="commit-poller", daemon=True)
 
     def start(self) -> None:
@@ -101,6 +105,9 @@ class CommitPoller:
     def stop(self) -> None:
         """End; returns when the thread has ended, or has taken `STOP_SECONDS`."""
         self._stopping.set()
+        if self._wake is not None:
+            with suppress(RuntimeError):  # the loop has ended by itself
+                self._wake()
         if self._thread.is_alive():
             self._thread.join(STOP_SECONDS)
 
@@ -116,16 +123,17 @@ class CommitPoller:
             self._topic.close()
 
     async def _poll(self) -> None:
-        settings = self._settings
+        settings, stopped = self._settings, asyncio.Event()
+        self._wake = partial(asyncio.get_running_loop().call_soon_threadsafe, stopped.set)
         try:
             while not self._stopping.is_set():
                 begun, cpu = time.monotonic(), time.thread_time()
                 await self._round(begun)
                 took = time.monotonic() - begun
                 rest = (time.thread_time() - cpu) / settings.max_cpu_share - took
-                await asyncio.to_thread(
-                    self._stopping.wait, max(settings.interval - took, rest, 0.0)
-                )
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(max(settings.interval - took, rest, 0.0)):
+                        await stopped.wait()
         finally:
             self._coordinators.close()
 

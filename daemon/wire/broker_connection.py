@@ -227,8 +227,8 @@ async def open_connection(
                 await _authenticate(connection, security.credentials)
     except TimeoutError:
         error: Exception = ConnectionFailedError(f"{address} did not answer in time")
-    # ValueError: the host is no name.
-    except (OSError, ValueError, ConnectionFailedError, SaslError) as failed:
+    # ValueError: the host is no name. RuntimeError: the system gives no thread to look it up.
+    except (OSError, ValueError, RuntimeError, ConnectionFailedError, SaslError) as failed:
         error = ConnectionFailedError(f"{address}: {failed}")
     except asyncio.CancelledError:
         if connection is not None:

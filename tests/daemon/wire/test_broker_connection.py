@@ -17,6 +17,7 @@ from levelwind.daemon.wire.group_requests import ApiVersionsRequest
 from levelwind.daemon.wire.shared_connections import SharedConnections
 from levelwind.deploy.cluster import Cluster
 from levelwind_testing.kafka.patient_brokers import PATIENT
+from levelwind_testing.refused_threads import REFUSAL, refused_threads
 from levelwind_testing.waiting import GENEROUS_SECONDS, wait_until
 
 pytestmark = pytest.mark.integration
@@ -170,3 +171,12 @@ def test_a_connection_that_the_broker_ends_since_nobody_asks_is_opened_anew():
                 connections.close()
 
         asyncio.run(ask_now_and_then())
+
+
+def test_a_name_that_no_thread_looks_up_is_a_broker_that_cannot_be_reached():
+    """The refusal ended what the leader proxy did for a group."""
+    with (
+        refused_threads("asyncio"),
+        pytest.raises(ConnectionFailedError, match=f"localhost:1: {REFUSAL}"),
+    ):
+        asyncio.run(open_connection("localhost", 1, ClientSecurity(), CLIENT_ID))
