@@ -12,10 +12,12 @@ from __future__ import annotations
 import re
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from apscheduler.events import EVENT_JOB_ERROR, EVENT_JOB_MAX_INSTANCES, EVENT_JOB_MISSED
+from apscheduler.executors.pool import BasePoolExecutor
 
 from levelwind.assignors.protocol import partition_ranges as ranges
 from levelwind.assignors.protocol.records import BrokerRecord, Tombstone, TopicRecord
@@ -98,6 +100,19 @@ class EndingClient:
         return getattr(self._client, name)
 
 
+class _TickThread(BasePoolExecutor):  # type: ignore[misc]
+    """The thread of one job, which runs already.
+
+    A pool queues a tick before it asks the system for the thread. A tick that gets none would be
+    done later all the same, and uncounted, so that the job's next one could run beside it.
+    """
+
+    def __init__(self) -> None:
+        thread = ThreadPoolExecutor(1, "observer-tick")
+        thread.submit(int)
+        super().__init__(thread)
+
+
 class Observer:
     """The layout job and the samples' job, and their state."""
 
@@ -168,7 +183,11 @@ class Observer:
         self._rested_at = {METADATA_JOB: 0.0, OFFSETS_JOB: 0.0}
 
     def schedule(self, scheduler: BaseScheduler) -> None:
-        """Add both jobs to a scheduler; the first ticks are due at once."""
+        """Add both jobs to a scheduler; the first ticks are due at once.
+
+        Raises:
+            RuntimeError: the system gives no thread.
+        """
         self._scheduler = scheduler
         scheduler.add_listener(
             self._on_job, EVENT_JOB_MAX_INSTANCES | EVENT_JOB_MISSED | EVENT_JOB_ERROR
@@ -177,9 +196,11 @@ class Observer:
             (METADATA_JOB, self.tick_metadata, self._settings.metadata_interval),
             (OFFSETS_JOB, self.tick_offsets, self._settings.offsets_interval),
         ):
+            scheduler.add_executor(_TickThread(), job)
             scheduler.add_job(
                 self._when_rested,
                 "interval",
+                executor=job,
                 seconds=interval,
                 args=(job, tick),
                 id=job,

@@ -37,6 +37,7 @@ from levelwind.daemon.observer.cluster_state import UNKNOWN
 from levelwind.daemon.observer.observer import Observer
 from levelwind.daemon.observer.settings import ObserverSettings
 from levelwind.deploy.cluster import Cluster
+from levelwind_testing.refused_threads import refused_threads
 from levelwind_testing.security.printed_rights import granted
 from levelwind_testing.waiting import GENEROUS_SECONDS
 
@@ -451,6 +452,21 @@ def test_a_tick_that_overruns_makes_the_next_drop_out_and_says_so(observe, log, 
     # The other tick has nothing to do here, and may be late.
     (skipped,) = [e for e in log.of("observer.tick_skipped") if e["tick"] == "metadata"]
     assert skipped["level"] == "warning"
+
+
+def test_a_tick_needs_no_thread_that_the_system_may_refuse(observe, eventually):
+    """A refused tick was done late, and from then on two of one job could run at a time."""
+    observer, ticks = observe(metadata_interval=0.1), []
+    observer._observe = lambda: ticks.append(None)
+    scheduler = BackgroundScheduler()
+    observer.schedule(scheduler)
+    with refused_threads("observer-tick", "ThreadPoolExecutor"):
+        scheduler.start()
+        try:
+            eventually(lambda: len(ticks) > 2)
+        finally:
+            observer.close()
+            scheduler.shutdown()
 
 
 def test_ticks_go_on_where_the_wall_clock_was_set_back(observe, eventually, monkeypatch):
