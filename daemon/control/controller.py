@@ -52,7 +52,6 @@ from levelwind.daemon.control.boundary.control_events import (
     Ticked,
 )
 from levelwind.daemon.control.context import Clock, LogEvent
-from levelwind.daemon.control.decision.ordered_plan import ended_proposal
 from levelwind.daemon.control.group_records import apply, sampled, unreadable
 from levelwind.daemon.control.lever_set import LeverSet
 from levelwind.daemon.control.managed_group import ManagedGroup
@@ -409,15 +408,11 @@ def _recover(
     for name in unplanned:
         enter(state, replace(_new_group(state, name), proposal=proposals[name]), context)
     state, more = _receive(state, recovered.pending, clock)
-    return state, [*effects, *more, *_end_orphans(state, unplanned)]
-
-
-def _end_orphans(state: ControlState, names: Iterable[str]) -> list[Effect]:
-    """End the proposals of groups that no other record names: nobody else would."""
-    orphans = [name for name in names if name in state.groups and state.groups[name].forgettable]
-    if not orphans:
-        return []
-    ended = [end for name in orphans for end in ended_proposal(state.groups[name])]
-    for name in orphans:
-        state.groups.drop(name)
-    return [Publish(records=tuple(("control", end) for end in ended))]
+    effects += more
+    for name in unplanned:
+        nothing = Decision(group=state.groups[name]) if name in state.groups else None
+        if nothing is not None and nothing.group.forgettable:
+            # Nobody else would end the proposal of a group that no other record names.
+            state, ended = effects_of(state, nothing, context)
+            effects += ended
+    return state, effects

@@ -115,7 +115,8 @@ def effects_of(
     group = decision.group
     effects: list[Effect] = []
     if group.forgettable:
-        rollback = rollback or _rollback(state, decision)
+        if not decision.records:  # else the group was another one before
+            rollback = rollback or _rollback(state, decision)
         decision = replace(decision, records=(*decision.records, *ended_proposal(group)))
     if decision.records:
         records, shards = written(decision.records, group.shards)

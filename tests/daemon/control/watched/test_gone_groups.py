@@ -129,7 +129,18 @@ def test_a_proposal_ends_with_a_plan_that_the_settings_end():
     assert play.state.groups["g"].proposal is None
 
 
-PROPOSAL_ENDED = ("control", Tombstone(("proposal", "g")))
+def test_a_plan_that_the_settings_end_is_not_logged_as_ended_before_it_is():
+    """A start whose records are refused ends, and the next one ends the plan again."""
+    play = watched()
+    play.modes = GroupModes({"*": GroupSection(mode="published")})
+    play.refused = {"g"}
+    play.restart()
+    ended = ("assignments", Tombstone(("p", "g", 0))) in play.published
+    assert len(play.logged("plan.ended")) == ended
+
+
+PROPOSALS_ENDED = [Tombstone(("proposal", group)) for group in ("g", "h")]
+PROPOSAL_ENDED = ("control", PROPOSALS_ENDED[0])
 
 
 def proposed(*groups):
@@ -161,7 +172,8 @@ def test_the_proposals_of_groups_that_no_record_names_end_with_the_next_start():
         play.receive("lag", Tombstone(("lag", group, "t")))
     play.restart()
     assert not {"g", "h"} & {*play.state.groups}
-    assert [Tombstone(("proposal", "g")), Tombstone(("proposal", "h"))] in play.steps
+    ended = [record for _, record in play.published if record in PROPOSALS_ENDED]
+    assert ended == PROPOSALS_ENDED
     play.restart()
     assert play.published.count(PROPOSAL_ENDED) == 1
 
