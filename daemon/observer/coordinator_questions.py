@@ -148,7 +148,8 @@ class CoordinatorQuestions:
                 if not _takes(await connections.versions(), FindCoordinatorsRequest):
                     inquiry.outdated += groups
                     return
-                led_by, without = await connections.by_coordinator(groups)
+                may_change = asyncio.get_running_loop().time() < inquiry.again_until
+                led_by, without = await connections.by_coordinator(groups, by_all=may_change)
             failures = {each.group: KafkaError(each.error) for each in without}
         except (ConnectionFailedError, ValueError, TimeoutError) as error:
             failures = _failed(groups, error)

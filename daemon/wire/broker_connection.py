@@ -144,7 +144,11 @@ class BrokerConnection(asyncio.Protocol):
         return await answer
 
     def close(self) -> None:
-        """End the connection when what was sent has gone out; nobody is called any more."""
+        """End the connection; nobody is called any more.
+
+        What was sent goes out before that, but for what TLS has encrypted and the system has not
+        taken yet.
+        """
         self.on_lost = _ignore
         self._asked.clear()
         if self._transport is not None:

@@ -37,6 +37,16 @@ NEXT_BROKER_SECONDS = 1.0
 """Silence of a broker after which the next one is asked, too; less where an answer is due soon."""
 
 
+def _whole(_: object) -> int:
+    """What an answer lacks that needs no other one."""
+    return 0
+
+
+def _unnamed(answer: Sequence[FoundCoordinator]) -> int:
+    """How many groups have no coordinator by this answer, though another broker may name one."""
+    return sum(each.error in ELSEWHERE for each in answer)
+
+
 class SharedConnections:
     """Connections by address and lane, each opened when somebody asks for it.
 
@@ -144,12 +154,12 @@ class SharedConnections:
         return await self._first_answer(lambda broker: self._named(broker, group))
 
     async def by_coordinator(
-        self, groups: Sequence[str]
+        self, groups: Sequence[str], *, by_all: bool = True
     ) -> tuple[dict[Address, list[str]], list[FoundCoordinator]]:
         """Return many groups by their coordinators, and why others have none.
 
         The first broker that answers says so; where it names none for a group that may have one,
-        the next one is asked, and the answer counts that names the most.
+        the others are asked, too, if `by_all` says so, and the answer counts that names the most.
 
         Raises:
             ConnectionFailedError: no broker answers.
@@ -158,7 +168,9 @@ class SharedConnections:
         without: list[FoundCoordinator] = []
         for question in coordinator_questions(groups):
             answer: Sequence[FoundCoordinator]
-            answer = await self._first_answer(partial(self.ask, request=question), _unnamed)
+            answer = await self._first_answer(
+                partial(self.ask, request=question), _unnamed if by_all else _whole
+            )
             for found in answer:
                 if found.error:
                     without.append(found)
@@ -177,12 +189,13 @@ class SharedConnections:
     async def _first_answer(
         self,
         question: Callable[[Address], Coroutine[Any, Any, Answer]],
-        lacking: Callable[[Answer], int] = lambda _: 0,
+        lacking: Callable[[Answer], int] = _whole,
     ) -> Answer:
         """The answer of the first broker that has a whole one, else the one that lacks least.
 
         The brokers are asked one after the other: the next one as soon as one refuses, and one that
-        is silent holds nobody up, not even where most of them are.
+        is silent holds nobody up, not even where most of them are. Once there is an answer, all
+        others are asked for a better one.
 
         Raises:
             ConnectionFailedError: none has an answer.
@@ -194,7 +207,8 @@ class SharedConnections:
         reason = "no broker is configured"
         try:
             while waiting or asked:
-                if waiting:
+                # Behind an answer that lacks something, all others are waited for together.
+                for _ in range(len(waiting) if answers else min(len(waiting), 1)):
                     broker = waiting.popleft()
                     asked[asyncio.create_task(question(broker))] = broker
                 done, _ = await asyncio.wait(
@@ -259,8 +273,3 @@ def _retrieve(opening: asyncio.Task[BrokerConnection]) -> None:
     """Take the failure of a task for which nobody may wait any more."""
     if not opening.cancelled():
         opening.exception()
-
-
-def _unnamed(answer: Sequence[FoundCoordinator]) -> int:
-    """How many groups have no coordinator by this answer, though another broker may name one."""
-    return sum(each.error in ELSEWHERE for each in answer)

@@ -40,7 +40,7 @@ class Coordinators:
     async def to(self, _address):
         return SimpleNamespace(versions=VERSIONS)
 
-    async def by_coordinator(self, groups):
+    async def by_coordinator(self, groups, **_options):
         return {(group, 0): [group] for group in groups}, []
 
     async def ask(self, address, request):
@@ -73,7 +73,7 @@ def test_a_coordinator_that_hangs_does_not_age_the_commits_of_other_groups(reade
     for module in (cluster_reader, group_commits):
         monkeypatch.setattr(module, "time", coordinators)
     monkeypatch.setattr(reader, "_pause", lambda _: None)
-    monkeypatch.setattr(reader, "_patience", 0.2)
+    monkeypatch.setattr(reader, "_patience", 2.0)
     readings = dict(reader._readings(["hung", "up"], 0.0))
     assert (readings["up"].at, readings["up"].commits) == (0.0, {})
     assert (readings["hung"].at, readings["hung"].commits) == (60.0, None)

@@ -25,8 +25,9 @@ from levelwind_testing.security.certificates import Authority
 from levelwind_testing.waiting import GENEROUS_SECONDS, wait_until
 
 FIND, FETCH = FindCoordinatorsRequest.KEY, FetchOffsetsRequest.KEY
-SHORT = 0.2
-"""Seconds that are waited for a silent broker."""
+SHORT = 2.0
+"""Seconds that are waited for a silent broker; others answer sooner, over connections that exist.
+"""
 PATIENT = GENEROUS_SECONDS
 
 
@@ -90,12 +91,14 @@ def test_a_connection_that_ended_at_rest_is_opened_anew(broker, questions):
 def test_a_coordinator_that_was_silent_is_not_waited_for_with_each_question(
     broker, other, questions, monkeypatch
 ):
-    other.silent, broker.coordinators = True, {"hung": other.address}
+    broker.coordinators = {"hung": other.address}
     asker = questions(broker.address)
+    assert answers(asker, "g", "hung") == (["g", "hung"], {}, [])
+    other.silent = True
     silence = {"hung": KafkaError._TIMED_OUT}
     for _ in range(3):
         assert answers(asker, "g", "hung", within=SHORT) == (["g"], silence, [])
-    assert other.asked == [FETCH]
+    assert other.asked == [FETCH] * 2
     other.silent = False
     assert answers(asker, "g", "hung") == (["g", "hung"], {}, []), "more patience asks it"
     assert answers(asker, "g", "hung", within=SHORT)[1] == {}
@@ -105,6 +108,17 @@ def test_a_coordinator_that_was_silent_is_not_waited_for_with_each_question(
     for _ in range(2):
         assert answers(asker, "hung", within=SHORT) == ([], silence, [])
     assert len(other.asked) == asked + 2
+
+
+def test_the_first_broker_that_names_no_coordinator_is_believed_where_none_is_asked_again(
+    broker, other, questions, monkeypatch
+):
+    """Each of the others might hang, and would be waited for with each question."""
+    monkeypatch.setattr(coordinator_questions, "CHANGE_SECONDS", 0.0)
+    broker.refusals[FIND] = deque([COORDINATOR_NOT_AVAILABLE])
+    found = answers(questions(broker.address, other.address), "g")
+    assert found == ([], {"g": COORDINATOR_NOT_AVAILABLE}, [])
+    assert other.asked == []
 
 
 @pytest.mark.parametrize("key", [FIND, FETCH])

@@ -57,7 +57,7 @@ class KnownBrokers:
     def fail(self, address, reason):
         self.questions.append((address[0], reason))
 
-    async def by_coordinator(self, groups):
+    async def by_coordinator(self, groups, **_options):
         led_by, without = {}, []
         for group in groups:
             if group == "hidden":

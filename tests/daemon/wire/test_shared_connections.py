@@ -81,6 +81,24 @@ def test_a_broker_that_names_no_coordinators_gives_way_to_the_next_one(broker, o
     assert broker.asked == [FIND], "the other one is asked first from then on"
 
 
+def test_behind_an_answer_that_names_none_all_others_are_asked_at_once(
+    broker, other, silent, monkeypatch
+):
+    monkeypatch.setattr(shared_connections, "NEXT_BROKER_SECONDS", 1e6)
+    broker.refusals[FIND] = deque([COORDINATOR_NOT_AVAILABLE])
+    wait, in_vain = asyncio.wait, []
+
+    async def watched(asked, **options):
+        done, pending = await wait(asked, **options)
+        in_vain.extend([pending] * (not done))
+        return done, pending
+
+    monkeypatch.setattr(asyncio, "wait", watched)
+    (answer,) = asked([broker.address, silent, other.address], coordinators)
+    assert answer == ({other.address: ["g"]}, [])
+    assert in_vain == []
+
+
 def test_that_no_broker_names_a_coordinator_is_an_answer(broker, other, silent, monkeypatch):
     monkeypatch.setattr(shared_connections, "NEXT_BROKER_SECONDS", 0.1)
     for each in (broker, other):
