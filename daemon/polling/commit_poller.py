@@ -114,11 +114,6 @@ class CommitPoller:
     def _run(self) -> None:
         try:
             asyncio.run(self._poll())
-        except FencedError as error:
-            # Another daemon leads, or the brokers gave the id up: the term ends, and another one
-            # takes it, since taking it here could fence the next leader.
-            self.fenced_reason = str(error)
-            self._log.info("commits.handed_over", reason=self.fenced_reason)
         finally:
             self._topic.close()
 
@@ -134,6 +129,11 @@ class CommitPoller:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(max(settings.interval - took, rest, 0.0)):
                         await stopped.wait()
+        except FencedError as error:
+            # Another daemon leads, or the brokers gave the id up: the term ends, and another one
+            # takes it, since taking it here could fence the next leader.
+            self.fenced_reason = str(error)
+            self._log.info("commits.handed_over", reason=self.fenced_reason)
         finally:
             self._coordinators.close()
 
