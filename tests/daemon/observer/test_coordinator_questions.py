@@ -13,6 +13,7 @@ from confluent_kafka import KafkaError
 from levelwind.daemon.observer import coordinator_questions
 from levelwind.daemon.observer.coordinator_questions import CoordinatorQuestions
 from levelwind.daemon.observer.group_commits import fetch_commits
+from levelwind.daemon.wire import shared_connections
 from levelwind.daemon.wire.group_requests import (
     COORDINATOR_LOADING,
     COORDINATOR_NOT_AVAILABLE,
@@ -60,6 +61,7 @@ def questions():
 def soon(monkeypatch):
     monkeypatch.setattr(coordinator_questions, "AGAIN_SECONDS", 0.01)
     monkeypatch.setattr(coordinator_questions, "CHANGE_SECONDS", PATIENT)
+    monkeypatch.setattr(shared_connections, "NEXT_BROKER_SECONDS", PATIENT)
 
 
 def answers(asker, *groups, within=PATIENT):
