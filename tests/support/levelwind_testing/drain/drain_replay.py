@@ -65,7 +65,11 @@ RHYTHM = Rhythm(commits=5.0, samples=1.0, begin=0.5, delay=0.5)
 """What clients do, and the observer, by default. A burst comes in the middle between two samples,
 which is what it does on average; the delay is what `bench_pipeline.py` measures."""
 PAUSE_SECONDS = 1.0
-"""Seconds for which nobody reads a partition that moves: what `bench_handover.py` measures."""
+"""Seconds for which nobody reads a partition that moves.
+
+A hand-over takes 0.2 s (`bench_handover.py`). The rest stands for what passes between the judgement
+of a sample and its plan: without it first moves come a fifth too soon.
+"""
 HEARTBEAT_SECONDS = 3.0
 """Seconds between two heartbeats of a member of a classic group: `heartbeat.interval.ms`."""
 CONSUMER_HEARTBEAT_SECONDS = 5.0
