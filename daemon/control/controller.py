@@ -410,9 +410,9 @@ def _recover(
     state, more = _receive(state, recovered.pending, clock)
     effects += more
     for name in unplanned:
-        nothing = Decision(group=state.groups[name]) if name in state.groups else None
-        if nothing is not None and nothing.group.forgettable:
+        left = state.groups.get(name)
+        if left is not None and left.forgettable:
             # Nobody else would end the proposal of a group that no other record names.
-            state, ended = effects_of(state, nothing, context)
+            state, ended = effects_of(state, Decision(group=left), context)
             effects += ended
     return state, effects
