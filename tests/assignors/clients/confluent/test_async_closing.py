@@ -5,10 +5,7 @@ from threading import Event
 
 import pytest
 
-from levelwind.assignors.handover.timers import Timers
-from levelwind.clients.confluent import AsyncManagedConsumer
-
-PATIENCE_SECONDS = 60
+from levelwind_testing.kafka.brokerless_member import consumer_of, run
 
 
 async def first_message(consumer):
@@ -24,20 +21,6 @@ WAITING = {
     "iteration": (first_message, None),
 }
 each_way = pytest.mark.parametrize(("wait", "nothing"), WAITING.values(), ids=WAITING)
-
-
-def run(work):
-    return asyncio.run(asyncio.wait_for(work(), PATIENCE_SECONDS))
-
-
-def nowhere():
-    """A consumer without brokers, which gives up leaving after a moment."""
-    return AsyncManagedConsumer(
-        {"bootstrap.servers": "127.0.0.1:1", "log_level": 0},
-        group="g",
-        topics=["t"],
-        timers=Timers().scaled(0.01),
-    )
 
 
 async def waiting_tasks(consumer, wait, count, monkeypatch):
@@ -61,7 +44,7 @@ def test_all_tasks_that_await_messages_get_none_when_the_consumer_closes(
     wait, nothing, count, monkeypatch
 ):
     async def work():
-        consumer = nowhere()
+        consumer = consumer_of()
         tasks = await waiting_tasks(consumer, wait, count, monkeypatch)
         await consumer.close(0.1)
         return await asyncio.gather(*tasks)
@@ -72,7 +55,7 @@ def test_all_tasks_that_await_messages_get_none_when_the_consumer_closes(
 @each_way
 def test_they_do_when_the_context_ends(wait, nothing, monkeypatch):
     async def work():
-        async with nowhere() as consumer:
+        async with consumer_of() as consumer:
             tasks = await waiting_tasks(consumer, wait, 3, monkeypatch)
         return await asyncio.gather(*tasks)
 
@@ -82,7 +65,7 @@ def test_they_do_when_the_context_ends(wait, nothing, monkeypatch):
 @each_way
 def test_a_cancelled_task_takes_no_wakeup_from_the_others(wait, nothing, monkeypatch):
     async def work():
-        consumer = nowhere()
+        consumer = consumer_of()
         cancelled, *others = await waiting_tasks(consumer, wait, 4, monkeypatch)
         cancelled.cancel()
         await consumer.close(0.1)
@@ -95,7 +78,7 @@ def test_a_cancelled_task_takes_no_wakeup_from_the_others(wait, nothing, monkeyp
 
 def test_calls_between_those_for_messages_are_still_carried_out(monkeypatch):
     async def work():
-        consumer = nowhere()
+        consumer = consumer_of()
         tasks = await waiting_tasks(consumer, WAITING["poll"][0], 2, monkeypatch)
         owned = asyncio.create_task(consumer.assignment())
         tasks.append(asyncio.create_task(consumer.poll()))
@@ -108,7 +91,7 @@ def test_calls_between_those_for_messages_are_still_carried_out(monkeypatch):
 
 def test_no_call_for_messages_begins_once_the_consumer_ends(monkeypatch):
     async def work():
-        consumer = nowhere()
+        consumer = consumer_of()
         tasks = await waiting_tasks(consumer, WAITING["poll"][0], 2, monkeypatch)
         monkeypatch.setattr(consumer._consumer, "poll", None)
         for _ in range(2):
@@ -121,7 +104,7 @@ def test_no_call_for_messages_begins_once_the_consumer_ends(monkeypatch):
 @pytest.mark.parametrize("ask", [lambda consumer: consumer.poll(0), lambda one: one.consume(1, 0)])
 def test_a_closed_consumer_hands_out_nothing(ask):
     async def work():
-        consumer = nowhere()
+        consumer = consumer_of()
         await consumer.close(0.1)
         with pytest.raises(RuntimeError, match="closed"):
             await ask(consumer)

@@ -8,11 +8,9 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from levelwind.assignors.clients.confluent import async_consumer
-from levelwind.assignors.handover.timers import Timers
-from levelwind.clients.confluent import AsyncManagedConsumer
+from levelwind_testing.kafka.brokerless_member import PATIENCE_SECONDS, consumer_of, run
 from levelwind_testing.refused_threads import refused_threads
 
-PATIENCE_SECONDS = 60
 QUESTIONS = {
     "committed": lambda consumer: consumer.committed([TopicPartition("t", 0)]),
     "get_watermark_offsets": lambda consumer: consumer.get_watermark_offsets(
@@ -22,21 +20,6 @@ QUESTIONS = {
     "offsets_for_times": lambda consumer: consumer.offsets_for_times([TopicPartition("t", 0, 0)]),
 }
 NO_ANSWERS = ("_TIMED_OUT", "_TIMED_OUT_QUEUE", "_TRANSPORT", "_ALL_BROKERS_DOWN")
-
-
-def run(work):
-    return asyncio.run(asyncio.wait_for(work(), PATIENCE_SECONDS))
-
-
-def consumer_of(bootstrap="127.0.0.1:1", **callbacks):
-    """A consumer without brokers, which gives up leaving after a moment."""
-    return AsyncManagedConsumer(
-        {"bootstrap.servers": bootstrap, "log_level": 0},
-        group="g",
-        topics=["t"],
-        timers=Timers().scaled(0.01),
-        **callbacks,
-    )
 
 
 def failure(name):

@@ -1,6 +1,5 @@
 """A managed consumer where the system gives no thread: a call fails alone, or needs none."""
 
-import asyncio
 from threading import Event
 
 import pytest
@@ -10,27 +9,12 @@ from levelwind.assignors.clients.confluent import async_consumer
 from levelwind.assignors.clients.confluent.committing.transactions import TransactionalCommits
 from levelwind.assignors.clients.confluent.following import subscribers
 from levelwind.assignors.clients.confluent.following.obstacles import Obstacles
-from levelwind.assignors.handover.timers import Timers
 from levelwind.assignors.protocol.topics import Topics
-from levelwind.clients.confluent import AsyncManagedConsumer
+from levelwind_testing.kafka.brokerless_member import consumer_of, run
 from levelwind_testing.refused_threads import REFUSAL, refused_threads
 from levelwind_testing.waiting import GENEROUS_SECONDS
 
 OWN_THREADS = ("levelwind-consumer", "levelwind-callback")
-
-
-def run(work):
-    return asyncio.run(asyncio.wait_for(work(), GENEROUS_SECONDS))
-
-
-def nowhere():
-    """A consumer without brokers, which gives up leaving after a moment."""
-    return AsyncManagedConsumer(
-        {"bootstrap.servers": "127.0.0.1:1", "log_level": 0},
-        group="g",
-        topics=["t"],
-        timers=Timers().scaled(0.01),
-    )
 
 
 def test_a_poll_gets_the_first_message_where_no_more_threads_are_given(monkeypatch):
@@ -38,7 +22,7 @@ def test_a_poll_gets_the_first_message_where_no_more_threads_are_given(monkeypat
     log = ["first", "second"]
 
     async def work():
-        consumer = nowhere()
+        consumer = consumer_of()
         monkeypatch.setattr(consumer._consumer, "poll", lambda _: log.pop(0))
         with refused_threads(*OWN_THREADS):
             message = await consumer.poll(1)
@@ -54,7 +38,7 @@ def test_a_close_leaves_the_group_where_no_more_threads_are_given(monkeypatch):
     left = []
 
     async def work():
-        consumer = nowhere()
+        consumer = consumer_of()
         close = consumer._consumer.close
         monkeypatch.setattr(consumer._consumer, "close", lambda limit: left.append(close(limit)))
         with refused_threads(*OWN_THREADS):
@@ -71,7 +55,7 @@ def test_a_consumer_that_gets_no_thread_is_not_made(name, monkeypatch):
 
     async def work():
         with refused_threads(name):
-            nowhere()
+            consumer_of()
 
     with pytest.raises(RuntimeError, match=REFUSAL):
         run(work)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from concurrent.futures import Future
 from queue import Empty
@@ -14,13 +15,33 @@ from levelwind.assignors.boot_clock import boot_seconds
 from levelwind.assignors.clients.confluent.following.follower import AssignmentFollower
 from levelwind.assignors.handover import member_events as ev
 from levelwind.assignors.handover.member_state import Phase
+from levelwind.assignors.handover.timers import Timers
 from levelwind.assignors.protocol.records import MemberAssignment
+from levelwind.clients.confluent import AsyncManagedConsumer
 
 UNREACHABLE = {
     "bootstrap.servers": "127.0.0.1:1",
     "auto.offset.reset": "earliest",
     "log_level": 0,
 }
+PATIENCE_SECONDS = 60
+"""Far longer than the work of a test without brokers takes."""
+
+
+def run(work):
+    """Run a test's asynchronous work in a loop of its own, and return what it returns."""
+    return asyncio.run(asyncio.wait_for(work(), PATIENCE_SECONDS))
+
+
+def consumer_of(bootstrap="127.0.0.1:1", **callbacks):
+    """An `AsyncManagedConsumer` without brokers, which gives up leaving after a moment."""
+    return AsyncManagedConsumer(
+        {"bootstrap.servers": bootstrap, "log_level": 0},
+        group="g",
+        topics=["t"],
+        timers=Timers().scaled(0.01),
+        **callbacks,
+    )
 
 
 def message(pair, offset):
