@@ -12,6 +12,7 @@ from levelwind.daemon.kafka.topic_setup import ensure_topics
 from levelwind.daemon.kafka.topic_specs import TopicSettings
 from levelwind.deploy.cluster import Cluster
 from levelwind_testing.kafka.each_broker import await_topics, topics_at_each_broker
+from levelwind_testing.kafka.scripted_broker import ScriptedBroker
 from levelwind_testing.waiting import wait_until
 
 AUTHORIZER = {
@@ -43,6 +44,20 @@ class RecordedLog:
 @pytest.fixture
 def log():
     return RecordedLog()
+
+
+@pytest.fixture
+def broker():
+    """A broker in a thread of the test's process, which answers as a test wants it to."""
+    with ScriptedBroker() as broker:
+        yield broker
+
+
+@pytest.fixture
+def other():
+    """Another one."""
+    with ScriptedBroker() as other:
+        yield other
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """Questions to coordinators of which some are silent, gone, changing or old."""
 
 import socket
-import ssl
 import threading
 from collections import deque
 from contextlib import ExitStack, closing
@@ -30,18 +29,6 @@ SHORT = 2.0
 """Seconds that are waited for a silent broker; others answer sooner, over connections that exist.
 """
 PATIENT = GENEROUS_SECONDS
-
-
-@pytest.fixture
-def broker():
-    with ScriptedBroker() as broker:
-        yield broker
-
-
-@pytest.fixture
-def other():
-    with ScriptedBroker() as other:
-        yield other
 
 
 @pytest.fixture
@@ -190,10 +177,7 @@ def test_names_that_cannot_be_resolved_take_no_longer_than_the_question(question
 
 def test_encrypted_connections_leave_no_file_open(tmp_path, questions):
     authority = Authority(tmp_path)
-    server = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    identity = authority.issue("broker")
-    server.load_cert_chain(identity.certificate, identity.key)
-    with ScriptedBroker(tls=server) as broker:
+    with ScriptedBroker(tls=authority.server("broker")) as broker:
         security = {"security.protocol": "ssl", "ssl.ca.location": str(authority.certificate)}
         asker = questions(broker.address, **security)
         for _ in range(2):

@@ -2,7 +2,6 @@
 
 import asyncio
 import socket
-import ssl
 from collections import deque
 from contextlib import closing
 
@@ -18,18 +17,6 @@ from levelwind_testing.kafka.scripted_broker import ScriptedBroker
 from levelwind_testing.security.certificates import Authority
 
 FIND = FindCoordinatorsRequest.KEY
-
-
-@pytest.fixture
-def broker():
-    with ScriptedBroker() as broker:
-        yield broker
-
-
-@pytest.fixture
-def other():
-    with ScriptedBroker() as other:
-        yield other
 
 
 @pytest.fixture
@@ -109,9 +96,6 @@ def test_that_no_broker_names_a_coordinator_is_an_answer(broker, other, silent, 
 
 def test_an_encrypted_connection_leaves_no_file_open(tmp_path):
     authority = Authority(tmp_path)
-    server = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    identity = authority.issue("broker")
-    server.load_cert_chain(identity.certificate, identity.key)
     security = {"security.protocol": "ssl", "ssl.ca.location": str(authority.certificate)}
 
     async def opened():
@@ -120,5 +104,5 @@ def test_an_encrypted_connection_leaves_no_file_open(tmp_path):
         connection.close()
         return used
 
-    with ScriptedBroker(tls=server) as broker:
+    with ScriptedBroker(tls=authority.server("broker")) as broker:
         assert asyncio.run(opened()).fileno() == -1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import ssl
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
@@ -75,6 +76,13 @@ class Authority:
             file.touch(0o600)
             file.write_bytes(content)
         return files
+
+    def server(self, user: str) -> ssl.SSLContext:
+        """Encryption of a server with a certificate of its own."""
+        identity = self.issue(user)
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        context.load_cert_chain(identity.certificate, identity.key)
+        return context
 
 
 def _name(common: str) -> x509.Name:
