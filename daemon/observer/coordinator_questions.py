@@ -49,7 +49,6 @@ class _Inquiry:
 
     connections: SharedConnections
     question: Question
-    within: float
     until: float
     """Time of the loop at which whatever has no answer is given up."""
     again_until: float
@@ -133,7 +132,7 @@ class CoordinatorQuestions:
         now = asyncio.get_running_loop().time()
         connections.within = within
         again = 0.0 if now < self._changing_until else min(within, CHANGE_SECONDS)
-        inquiry = _Inquiry(connections, question, within, now + within, now + again)
+        inquiry = _Inquiry(connections, question, now + within, now + again)
         await self._ask_all(inquiry, groups)
         if again and _passing(inquiry.failures):
             self._changing_until = asyncio.get_running_loop().time() + REST_SECONDS
@@ -162,7 +161,7 @@ class CoordinatorQuestions:
         connections = inquiry.connections
         now = asyncio.get_running_loop().time()
         rests_until, waited = self._silent.get(address, (0.0, 0.0))
-        if now < rests_until and inquiry.within <= 2 * waited:
+        if now < rests_until and connections.within <= 2 * waited:
             inquiry.failures.update(_failed(groups, TimeoutError()))
             return
         try:
