@@ -132,3 +132,10 @@ def test(started):
 """
     assert counts(text) == Counts(1, 3)
     assert counts(Path(__file__).read_text()) == Counts(0, 0)
+
+
+def test_what_goes_from_a_page_is_awaited():
+    """A page takes events and answers apart: what one has shown, the other may still lack."""
+    look = re.compile(r"is_(?:hidden|visible)\(|\.count\(\) == 0")
+    paths = (TESTS / "daemon" / "api").rglob("*.py")
+    assert [str(path) for path in paths if look.search(path.read_text())] == []
