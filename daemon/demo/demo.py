@@ -102,7 +102,7 @@ def run_demo(
         narrator.start_clock()
         workload.create_topics(settings.client(), settings.topic.timeout)
         log = directory / "levelwind.log"
-        daemon = DaemonChild([*arguments, "--bootstrap", settings.bootstrap], log, narrator)
+        daemon = DaemonChild(daemon_command(settings, arguments), log, narrator)
         stack.callback(daemon.stop)
         scene = Scene(settings, traffic or Traffic(), narrator)
         stack.callback(scene.end)
@@ -209,19 +209,18 @@ def _owned(workers: Sequence[GroupWorker]) -> dict[str, frozenset[tuple[str, int
     return {worker.name: worker.owned for worker in workers}
 
 
+def daemon_command(settings: Settings, arguments: Sequence[str]) -> list[str]:
+    """`levelwind run` with some settings, and a log that can be narrated whatever they name."""
+    level = "debug" if settings.log.level == "debug" else "info"
+    log = ("--log-format", "json", "--log-level", level)
+    run = (sys.executable, "-m", "levelwind.daemon.cli", "run", *log)
+    return [*run, *arguments, "--bootstrap", settings.bootstrap]
+
+
 class DaemonChild:
     """`levelwind run` as a child process; its log is written to a file and narrated."""
 
-    def __init__(self, arguments: Sequence[str], log: Path, narrator: Narrator) -> None:
-        command = [
-            sys.executable,
-            "-m",
-            "levelwind.daemon.cli",
-            "run",
-            "--log-format",
-            "json",
-            *arguments,
-        ]
+    def __init__(self, command: Sequence[str], log: Path, narrator: Narrator) -> None:
         self._child = guard.start(command, grace=DAEMON_GRACE_SECONDS, output=subprocess.PIPE)
         self._log = log
         self._narrator = narrator
