@@ -9,6 +9,7 @@ one.
 
 from __future__ import annotations
 
+import math
 import re
 import threading
 import time
@@ -77,6 +78,9 @@ EXAMPLES = 5
 LONGEST_REST_SECONDS = 10.0
 """Longest pause after an expensive tick. The CPU time of a tick includes other work of the process,
 so the pause needs a bound."""
+MOST_UNCHANGED_SECONDS = 30.0
+"""Time after which a sample is published though nothing has changed. With the longest pause beside
+it, lag is younger than the minute at which the alert `LevelwindLagOld` pages."""
 
 
 class EndingClient:
@@ -170,6 +174,7 @@ class Observer:
         self._end_regressed = False
         # Used by the samples' job alone. Offsets are by topic id and partition.
         self._samples = 0
+        self._all_published_at = -math.inf  # by the monotonic clock
         self._begins: Mapping[tuple[str, int], int] = {}
         self._highs: Mapping[tuple[str, int], int] = {}
         self._missed: frozenset[Partition] = frozenset()  # unread in the last sample
@@ -397,7 +402,13 @@ class Observer:
         )
         self._log_unknown_offsets(readable, offsets)
         samples = [self._sampled(topic, at, offsets) for topic in state.topics.values()]
-        publish_all = self._samples % self._settings.unchanged_sample_every == 0
+        now = time.monotonic()
+        publish_all = (
+            self._samples % self._settings.unchanged_sample_every == 0
+            or now - self._all_published_at >= MOST_UNCHANGED_SECONDS
+        )
+        if publish_all:
+            self._all_published_at = now
         self._topic.offer(
             samples if publish_all else changed_samples(self._published_samples, samples)
         )

@@ -19,7 +19,8 @@ class ObserverSettings:
     offsets_interval: Seconds = 1.0
     """Seconds between two samples of the offsets."""
     unchanged_sample_every: Annotated[int, Field(ge=1)] = 10
-    """Publish an unchanged sample only every Nth tick, so that an idle cluster stays cheap."""
+    """Publish an unchanged sample only every Nth tick, and at least every 30 s, so that an idle
+    cluster stays cheap."""
     max_cpu_share: Annotated[float, Field(gt=0)] = 0.05
     """Share of a core that either tick may take; a tick that takes longer comes less often, at most
     10 s apart."""

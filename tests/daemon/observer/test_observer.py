@@ -321,6 +321,19 @@ def test_a_sample_of_what_stands_still_is_repeated_now_and_then(
     assert len(samples) >= 3
 
 
+def test_a_sample_of_what_stands_still_waits_for_seconds_at_most_however_long_a_tick_takes(
+    observe, published, kafka, own_prefix, monkeypatch
+):
+    monkeypatch.setattr(observer_module, "MOST_UNCHANGED_SECONDS", 0.0)
+    kafka.create(own_prefix, 1, 1)
+    observer = observe(unchanged_sample_every=1_000, detect_control_records=False)
+    observer.tick_metadata()
+    for _ in range(3):
+        observer.tick_offsets()
+    observer._topic._producer.flush(10)
+    assert len(of(OffsetsRecord, published())) == 3
+
+
 def test_ticks_that_are_much_work_come_more_seldom(observe, kafka, own_prefix):
     kafka.create(own_prefix, 1, 1)
     observer = observe(max_cpu_share=1e-9)
