@@ -357,10 +357,10 @@ def test_a_standby_that_cannot_take_over_stands_by_on(parts):
 def test_a_standby_that_cannot_read_leaves_the_group_until_it_can(parts):
     parts.lead.granted = False
     parts.run(sighted(1), TopicsRead())
-    now = time.monotonic()
-    parts.daemon.tick(now + 14)
+    read_at = parts.daemon._read_at
+    parts.daemon.tick(read_at + 14)
     assert parts.lead.joined
-    parts.daemon.tick(now + 16)
+    parts.daemon.tick(read_at + 16)
     assert not parts.lead.joined
     assert parts.events[-1] == "daemon.lead_given_up"
     parts.daemon.handle(ReadUntil(asked_at=1.0))
