@@ -36,8 +36,20 @@ def test_brokers_are_asked_at_the_addresses_that_all_clients_of_the_daemon_use(c
 DESCRIBE_GROUPS, FIND_COORDINATOR, API_VERSIONS = 15, 10, 18
 
 
+SILENT_SECONDS = GENEROUS_SECONDS / 2
+
+
+def pass_time(seconds):
+    """Let the clock of the loop go ahead."""
+    loop = asyncio.get_running_loop()
+    loop.time = lambda time=loop.time: time() + seconds
+
+
 class OnlyBroker:
-    """A broker that coordinates all groups and, unless it describes them, says no more of them."""
+    """A broker that coordinates all groups and, unless it describes them, says no more of them.
+
+    With each request that it leaves without an answer, `SILENT_SECONDS` pass.
+    """
 
     def __init__(self, *, describes=False):
         self.describes = describes
@@ -59,6 +71,7 @@ class OnlyBroker:
             elif self.describes:
                 body = self.described(request)
             else:
+                pass_time(SILENT_SECONDS)
                 continue
             writer.write(nullable_bytes(int32(correlation) + body))
         writer.close()
@@ -93,7 +106,7 @@ class OnlyBroker:
 
 def test_a_coordinator_that_answers_nothing_about_a_group_is_waited_for_once():
     broker = OnlyBroker()
-    (host, port), (described, failures) = broker.describe("abc", 0.5)
+    (host, port), (described, failures) = broker.describe("abc", SILENT_SECONDS / 2)
     assert described == {}
     assert failures == dict.fromkeys("abc", f"{host}:{port}: no answer in time")
     assert broker.asked == [FIND_COORDINATOR, DESCRIBE_GROUPS]
