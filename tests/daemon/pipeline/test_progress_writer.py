@@ -27,10 +27,14 @@ def records(settings):
 
 
 class RunningWriter:
-    def __init__(self, settings, instance, **options):
+    """A writer that writes its first record alone, unless it is given another interval."""
+
+    def __init__(self, settings, instance, *, interval=1e6, **options):
         self.totals = ProgressTotals(instance=instance, started_at=5)
         self.ended = threading.Event()
-        self.writer = ProgressWriter(settings, self.totals, end=self.end, **options)
+        self.writer = ProgressWriter(
+            settings, self.totals, end=self.end, interval=interval, **options
+        )
         self.writer.start()
         assert self.writer.claimed.wait(120)
 
