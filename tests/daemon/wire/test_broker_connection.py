@@ -151,7 +151,7 @@ def test_all_that_ask_a_broker_share_a_connection_and_hear_when_it_is_lost(clien
 
 
 def test_a_connection_that_the_broker_ends_since_nobody_asks_is_opened_anew():
-    idle = {"connections.max.idle.ms": "1000"}
+    idle = {"connections.max.idle.ms": "5000"}
     with Cluster.start(1, settings=PATIENT | idle) as cluster:
         (address,) = addresses(cluster.bootstrap)
 
