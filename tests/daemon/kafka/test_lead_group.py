@@ -82,7 +82,7 @@ class Daemons:
         group = self.groups.pop(name)
         group._depart = lambda: None
         group.leave()
-        self.owners.clear()
+        self.owners.discard(name)
 
 
 @pytest.fixture
