@@ -140,15 +140,16 @@ def assert_noticed_at_once(logged: list[MutableMapping[str, Any]]) -> None:
 
 def test_a_killed_jvm_is_a_dead_pipeline(lw: Installation, supervised: Supervised) -> None:
     lag_shows(lw, supervised, 1)
-    former = supervised.processes()
+    former, since = supervised.processes(), len(supervised.events)
     kill(supervised, JVM)
-    logged = next_attempt(supervised)
-    assert_noticed_at_once(logged)
-    (failed,) = [event for event in logged if event["event"] == "pipeline.failed"]
+    assert_noticed_at_once(next_attempt(supervised))
+    # What the process has said may be read after its death was seen.
+    failed = supervised.wait_for_event("pipeline.failed", since=since)
     assert (failed["cause"], failed["rebuild"]) == ("machine", False)
     assert "signal 9" in failed["error"]
     assert not former.keys() & supervised.processes().keys()
     lag_shows(lw, supervised, 2)
+    assert supervised.named("pipeline.failed", since=since) == [failed]
 
 
 def test_killed_workers_are_a_dead_pipeline_or_are_replaced(
