@@ -5,6 +5,7 @@ import pytest
 from levelwind.assignors.boot_clock import boot_seconds
 from levelwind.assignors.protocol.records import CanaryRecord
 from levelwind.assignors.protocol.topics import Topics
+from levelwind.daemon.kafka import canary_writer
 from levelwind.daemon.kafka.canary_writer import CanaryWriter
 from levelwind.daemon.kafka.topic_follower import TopicFollower
 from levelwind.daemon.kafka.topic_setup import ensure_topics
@@ -14,6 +15,12 @@ from levelwind_testing.kafka.failed_producer import FailedProducer
 pytestmark = pytest.mark.integration
 
 PARTITIONS = 4
+
+
+@pytest.fixture(autouse=True)
+def long_memory(monkeypatch):
+    """Canaries are ten times as frequent here, and forgotten no sooner for that."""
+    monkeypatch.setattr(canary_writer, "REMEMBERED", 100_000)
 
 
 def writer_of(client_config, topics, log, **options):
