@@ -77,6 +77,7 @@ def test_a_connection_that_ended_at_rest_is_opened_anew(broker, questions):
         broker.hang_up()
 
 
+@pytest.mark.slow
 def test_a_coordinator_that_was_silent_is_not_waited_for_with_each_question(
     broker, other, questions, monkeypatch
 ):
