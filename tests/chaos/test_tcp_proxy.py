@@ -265,7 +265,7 @@ def test_bytes_of_a_killed_process_arrive_after_its_death(proxy, echo, is_silent
         [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
     with child:
-        wait_until("connection", lambda: "victim echo" in proxy.connections())
+        wait_until("request", lambda: echo.received == request(b"victim"))
         numbers = proxy.begin(LinkFault(sources=["victim"], up=HELD))
         child.stdin.write(b"go\n")
         child.stdin.flush()
