@@ -6,6 +6,7 @@ By `make rare` also on brokers of older releases.
 import json
 import urllib.request
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import cycle
 
 import pytest
@@ -28,7 +29,9 @@ from levelwind_testing.waiting import wait_until
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 
 PREFIX = "loop."
-TIMERS = Timers().scaled(0.5)
+TIMERS = replace(Timers().scaled(0.5), commit=24.0, grant=36.0)
+"""Half of production's, but for those of commits: a quarter of it is the wait for an answer, which
+brokers that stand still for three seconds give late."""
 RECORDS_WITHOUT_A_DAEMON = 120
 """Records after which a member of a published group has shown that it goes on by itself."""
 SETTINGS = (
