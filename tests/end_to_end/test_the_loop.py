@@ -365,7 +365,9 @@ def test_replicas_that_change_racks_take_partitions_of_members_that_subscribe_al
     )
     # On a busy machine the members may rebalance meanwhile, and the plan for that knows the racks.
     subscribe.wait("the move", lambda: owned() == [{2, 5}, {0, 3}, {1, 4}])
-    assert loop.daemon.logged("trigger.raised", group=group, kind="racks")
+    subscribe.wait(
+        "the trigger", lambda: loop.daemon.logged("trigger.raised", group=group, kind="racks")
+    )
     loop.all_is_processed(group, "loop-racked-too", members)
     each_generation_has_one_owner_of_each_partition(members)
 
@@ -390,7 +392,7 @@ def test_a_group_by_a_pattern_reads_a_topic_that_comes_later_and_no_other(loop):
             f"commits in {name}",
             lambda name=name: loop.committed("loop-patterned", name, 1) == {0: 100},
         )
-    assert "topics" in causes()[before:]
+    loop.daemon.wait_for("the plan's event", lambda: "topics" in causes()[before:])
     assert loop.committed("loop-patterned", "loop-unpatterned", 1) == {0: 0}
     for follower in followers:
         follower.stop()
