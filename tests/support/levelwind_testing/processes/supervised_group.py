@@ -81,11 +81,11 @@ class SupervisedGroup:
         return len(self.logged("daemon.leading"))
 
     def all_is_owned(self, within: float = GENEROUS_SECONDS) -> None:
-        """Wait until the members own every partition, each once."""
+        """Wait until the members own every partition, each once, and each member owns some."""
 
         def owned() -> bool:
             sets = [member.owned for member in self.members]
-            return sum(map(len, sets)) == self.partitions == len(set().union(*sets))
+            return all(sets) and sum(map(len, sets)) == self.partitions == len(set().union(*sets))
 
         self.wait("owner of each partition", owned, within)
 
