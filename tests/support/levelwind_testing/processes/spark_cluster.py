@@ -5,6 +5,7 @@ of its libraries. Nothing of the parent's environment reaches them.
 """
 
 import os
+import re
 import signal
 import sys
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ import pyspark
 
 from levelwind.deploy import guard
 from levelwind.deploy.java import java
-from levelwind.deploy.ports import HOST, free_ports
+from levelwind.deploy.ports import HOST
 from levelwind_testing.waiting import wait_until
 
 SPARK_HOME = Path(pyspark.__file__).resolve().parent
@@ -99,15 +100,15 @@ class StandaloneSpark:
 def standalone_spark(directory: Path, workers: int = 2) -> Iterator[StandaloneSpark]:
     """Run a cluster for the time of a test."""
     cluster = StandaloneSpark(directory)
-    port = next(free_ports())
-    cluster.url = f"spark://{HOST}:{port}"
     try:
         cluster._start(
             "master",
             "org.apache.spark.deploy.master.Master",
-            *("--host", HOST, "--port", str(port), "--webui-port", "0"),
+            *("--host", HOST, "--port", "0", "--webui-port", "0"),
         )
         cluster.wait_for("master", "I have been elected leader")
+        log = (directory / "master.log").read_text(errors="replace")
+        cluster.url = re.findall(r"Starting Spark master at (\S+)", log)[0]
         for name in [cluster.start_worker() for _ in range(workers)]:
             cluster.wait_for(name, "Successfully registered with master")
         yield cluster
