@@ -401,7 +401,10 @@ def test_a_topic_that_grows_is_covered_and_an_emptied_group_is_left(scene):
     for name in ("a", "b"):
         scene.members.pop(name).stop()
     scene.wait(lambda: scene.standing() == "waiting for members", "departure")
-    assert described_group(scene.admin, scene.group).state is ConsumerGroupState.EMPTY
+    scene.wait(
+        lambda: described_group(scene.admin, scene.group).state is ConsumerGroupState.EMPTY,
+        "empty group",
+    )
     assert scene.log.of("proxy.left") == []
 
 
@@ -410,12 +413,11 @@ def test_a_group_of_kip_848_on_brokers_without_the_jar_is_refused_with_a_clear_w
     scene.wait(lambda: len(scene.held()["a"]) == PARTITIONS, "group")
     scene.start()
     scene.plan(a=[0, 1, 2, 3, 4, 5])
-    scene.wait(lambda: scene.log.of("proxy.refused"), "refusal")
+    scene.wait(lambda: scene.standing() == "refused", "refusal")
     (line,) = scene.log.of("proxy.refused")
     assert "not every broker has the assignor 'levelwind'" in line["reason"]
     assert "docs/coordinator.md" in line["action"]
     assert "group.protocol=classic" in line["action"]
-    assert scene.standing() == "refused"
 
 
 def test_a_topic_that_the_daemon_does_not_see_makes_it_leave_and_the_group_goes_on(scene):
