@@ -76,8 +76,8 @@ class Stage:
     def leave(self, name):
         self.members.pop(name).stop()
 
-    def name_of(self, name):
-        return self.members[name].member_id if name[0] == "k" else name
+    def name_of(self, name, member):
+        return member.member_id if name[0] == "k" else name
 
     def start_daemon(self):
         self.daemon = DaemonProcess(
@@ -145,8 +145,8 @@ class Stage:
 
     def lag_record(self) -> LagRecord:
         held = {
-            self.name_of(name): [number for _, number in member.held]
-            for name, member in self.members.items()
+            self.name_of(name, member): [number for _, number in member.held]
+            for name, member in list(self.members.items())  # the test's thread changes them
         }
         named = {"group": self.group, "topic": self.topic, "topic_id": self.topic_id}
         return lag_of_owners(held, *self.behind, **named)
@@ -182,7 +182,7 @@ class Stage:
             planned is not None
             and self.settled()
             and all(
-                member.held == planned.get(self.name_of(name), set())
+                member.held == planned.get(self.name_of(name, member), set())
                 for name, member in self.members.items()
             )
         )

@@ -133,7 +133,8 @@ class ProxiedStage:
         return held == list(range(PARTITIONS)) and all(member.held for member in members)
 
     def held(self):
-        return {member.member_id: member.held for member in self.members.values()}
+        members = list(self.members.values())  # others join and leave in the test's thread
+        return {member.member_id: member.held for member in members}
 
     def coordinating_partition(self):
         """The partition of the brokers' offsets topic whose leader coordinates the group."""
