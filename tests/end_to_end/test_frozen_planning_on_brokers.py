@@ -120,9 +120,9 @@ def test_each_reason_freezes_and_thaws_with_the_same_leader(observed):
 
     # It goes on as before: lag thaws, and freezes once it is old.
     thawed = len(daemon.logged("planning.thawed", reason="lag"))
+    frozen = len(daemon.logged("planning.frozen", reason="lag"))
     observed.publish_lag(ahead=JUMP_SECONDS)
     daemon.wait_for("thaw", lambda: daemon.logged("planning.thawed", reason="lag")[thawed:])
-    frozen = len(daemon.logged("planning.frozen", reason="lag"))
     daemon.wait_for("freeze", lambda: daemon.logged("planning.frozen", reason="lag")[frozen:])
     assert daemon.logged("daemon.failed") == []
     assert daemon.child.poll() is None

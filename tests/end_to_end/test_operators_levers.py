@@ -2,6 +2,7 @@
 
 import json
 import signal
+from dataclasses import replace
 
 import pytest
 from click.testing import CliRunner
@@ -17,7 +18,9 @@ from levelwind_testing.waiting import wait_until
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 
 FACTOR = 0.2
-TIMERS = Timers().scaled(FACTOR)
+TIMERS = replace(
+    Timers().scaled(FACTOR), dead_after=Timers().dead_after, takeover=Timers().takeover
+)
 PARTITIONS = 6
 SETTINGS = (
     "pipeline.run=elsewhere",

@@ -29,9 +29,9 @@ from levelwind_testing.waiting import wait_until
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 
 PREFIX = "loop."
-TIMERS = replace(Timers().scaled(0.5), commit=24.0, grant=36.0)
-"""Half of production's, but for those of commits: a quarter of it is the wait for an answer, which
-brokers that stand still for three seconds give late."""
+TIMERS = replace(Timers().scaled(0.5), commit=24.0, grant=36.0, takeover=Timers().takeover)
+"""Half of production's, but for those that pass where brokers or a daemon stand still for three
+seconds: a quarter of `commit` is the wait for an answer."""
 RECORDS_WITHOUT_A_DAEMON = 120
 """Records after which a member of a published group has shown that it goes on by itself."""
 SETTINGS = (

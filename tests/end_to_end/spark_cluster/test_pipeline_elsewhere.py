@@ -3,6 +3,8 @@
 `test_cluster_faults.py` compares what a pipeline publishes under faults with the truth.
 """
 
+from dataclasses import replace
+
 import pytest
 
 from levelwind.assignors.handover.timers import Timers
@@ -13,7 +15,7 @@ from levelwind_testing.processes.whole_loop import Loop
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 
 PREFIX = "elsewhere."
-TIMERS = Timers().scaled(0.5)
+TIMERS = replace(Timers().scaled(0.5), takeover=Timers().takeover)
 ENOUGH_SECONDS = 300.0
 """Longest wait for what a busy machine may take its time for."""
 
