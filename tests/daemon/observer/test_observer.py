@@ -74,6 +74,17 @@ def published(client_config, topics):
     ]
 
 
+@pytest.fixture
+def sampled(published):
+    """The samples that an observer has taken so far, all of them published."""
+
+    def sampled(observer):
+        observer._topic._producer.flush(10)
+        return of(OffsetsRecord, published())
+
+    return sampled
+
+
 def of(kind, records):
     return [record for record in records if isinstance(record, kind)]
 
@@ -140,7 +151,7 @@ def test_a_restart_reads_back_what_was_published_and_says_nothing_twice(
 
 
 def test_a_topic_that_is_deleted_and_made_anew(
-    observe, published, kafka, own_prefix, log, eventually
+    observe, published, sampled, kafka, own_prefix, log, eventually
 ):
     kafka.create(own_prefix, 1, 1)
     observer = observe()
@@ -158,8 +169,7 @@ def test_a_topic_that_is_deleted_and_made_anew(
     assert old.id != new.id
     assert new.partitions == 2
     observer.tick_offsets()
-    observer._topic._producer.flush(10)
-    assert of(OffsetsRecord, published())[-1].id == new.id
+    assert sampled(observer)[-1].id == new.id
 
 
 @pytest.mark.parametrize(
@@ -204,7 +214,7 @@ def test_our_own_and_the_clusters_own_topics_are_not_observed(
 
 
 def test_samples_tell_begin_stable_and_high_apart(
-    observe, published, kafka, own_prefix, client_config
+    observe, sampled, kafka, own_prefix, client_config
 ):
     kafka.create(own_prefix, 2, 1)
     producer = Producer({**client_config, "transactional.id": own_prefix})
@@ -217,13 +227,12 @@ def test_samples_tell_begin_stable_and_high_apart(
     observer.tick_metadata()
     observer.tick_offsets()
     producer.abort_transaction(20)
-    observer._topic._producer.flush(10)
-    (sample,) = of(OffsetsRecord, published())
+    (sample,) = sampled(observer)
     assert (sample.begin, sample.stable, sample.high) == ((0, 0), (0, 0), (0, 5))
 
 
 def test_a_sample_tells_where_the_records_end_below_a_marker(
-    observe, published, kafka, own_prefix, client_config, eventually
+    observe, sampled, kafka, own_prefix, client_config, eventually
 ):
     kafka.create(own_prefix, 2, 1)
     producer = Producer({**client_config, "transactional.id": own_prefix})
@@ -238,8 +247,7 @@ def test_a_sample_tells_where_the_records_end_below_a_marker(
     def told():
         # The commit is answered before its marker is in the log.
         observer.tick_offsets()
-        observer._topic._producer.flush(10)
-        samples[:] = of(OffsetsRecord, published())
+        samples[:] = sampled(observer)
         found = [(sample.stable, sample.data_end) for sample in samples]
         return found[-1:] == [((0, 2), (UNKNOWN, 1))]
 
@@ -248,7 +256,7 @@ def test_a_sample_tells_where_the_records_end_below_a_marker(
 
 
 def test_a_sample_tells_how_far_the_commits_had_come(
-    observe, published, kafka, own_prefix, client_config, eventually
+    observe, sampled, kafka, own_prefix, client_config, eventually
 ):
     kafka.create(own_prefix, 1, 1)
     consumer = Consumer({**client_config, "group.id": own_prefix})
@@ -261,10 +269,7 @@ def test_a_sample_tells_how_far_the_commits_had_come(
 
         def told():
             observer.tick_offsets()
-            observer._topic._producer.flush(10)
-            ends = dict.fromkeys(
-                record.offsets_topic_ends for record in of(OffsetsRecord, published())
-            )
+            ends = dict.fromkeys(record.offsets_topic_ends for record in sampled(observer))
             return list(ends) if len(ends) >= count else None
 
         return eventually(told)
@@ -279,7 +284,7 @@ def test_a_sample_tells_how_far_the_commits_had_come(
 
 
 def test_begin_offsets_are_read_again_once_in_so_many_samples(
-    observe, published, kafka, own_prefix, client_config
+    observe, sampled, kafka, own_prefix, client_config
 ):
     kafka.create(own_prefix, 1, 1)
     producer = Producer(client_config)
@@ -293,8 +298,7 @@ def test_begin_offsets_are_read_again_once_in_so_many_samples(
     answer.result()
     for _ in range(6):
         observer.tick_offsets()
-    observer._topic._producer.flush(10)
-    begins = [record.begin for record in of(OffsetsRecord, published())]
+    begins = [record.begin for record in sampled(observer)]
     first = begins.index((4,))
     assert 1 <= first <= 3
     assert set(begins[:first]) == {(0,)}
@@ -302,16 +306,15 @@ def test_begin_offsets_are_read_again_once_in_so_many_samples(
 
 
 def test_a_sample_of_what_stands_still_is_repeated_now_and_then(
-    observe, published, kafka, own_prefix
+    observe, sampled, kafka, own_prefix
 ):
     kafka.create(own_prefix, 1, 1)
     observer = observe(unchanged_sample_every=3, detect_control_records=False)
     observer.tick_metadata()
     for _ in range(6):
         observer.tick_offsets()
-    observer._topic._producer.flush(10)
     # The commits of other tests move what a sample says of them.
-    samples = of(OffsetsRecord, published())
+    samples = sampled(observer)
     standing = [
         later
         for earlier, later in pairwise(samples)
@@ -322,7 +325,7 @@ def test_a_sample_of_what_stands_still_is_repeated_now_and_then(
 
 
 def test_a_sample_of_what_stands_still_waits_for_seconds_at_most_however_long_a_tick_takes(
-    observe, published, kafka, own_prefix, monkeypatch
+    observe, sampled, kafka, own_prefix, monkeypatch
 ):
     monkeypatch.setattr(observer_module, "MOST_UNCHANGED_SECONDS", 0.0)
     kafka.create(own_prefix, 1, 1)
@@ -330,8 +333,7 @@ def test_a_sample_of_what_stands_still_waits_for_seconds_at_most_however_long_a_
     observer.tick_metadata()
     for _ in range(3):
         observer.tick_offsets()
-    observer._topic._producer.flush(10)
-    assert len(of(OffsetsRecord, published())) == 3
+    assert len(sampled(observer)) == 3
 
 
 def test_ticks_that_are_much_work_come_more_seldom(observe, kafka, own_prefix):
