@@ -86,14 +86,15 @@ class StandaloneSpark:
             "MALLOC_ARENA_MAX": "2",
         }
 
-    def wait_for(self, name: str, text: str) -> None:
-        """Wait until a process has logged a text."""
+    def wait_for(self, name: str, text: str) -> str:
+        """Wait until a process has logged a text, and return its log so far."""
 
-        def logged() -> bool:
+        def logged() -> str:
             assert self.processes[name].poll() is None, self.output()
-            return text in (self.directory / f"{name}.log").read_text(errors="replace")
+            log = (self.directory / f"{name}.log").read_text(errors="replace")
+            return log if text in log else ""
 
-        wait_until(f"'{text}' of {name}", logged, shown=self.output)
+        return wait_until(f"'{text}' of {name}", logged, shown=self.output)
 
 
 @contextmanager
@@ -106,8 +107,7 @@ def standalone_spark(directory: Path, workers: int = 2) -> Iterator[StandaloneSp
             "org.apache.spark.deploy.master.Master",
             *("--host", HOST, "--port", "0", "--webui-port", "0"),
         )
-        cluster.wait_for("master", "I have been elected leader")
-        log = (directory / "master.log").read_text(errors="replace")
+        log = cluster.wait_for("master", "I have been elected leader")
         cluster.url = re.findall(r"Starting Spark master at (\S+)", log)[0]
         for name in [cluster.start_worker() for _ in range(workers)]:
             cluster.wait_for(name, "Successfully registered with master")
