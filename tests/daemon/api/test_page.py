@@ -261,6 +261,7 @@ def test_open_pages_follow_a_daemon_that_was_restarted(serve, browser):
         former.step()
         views.refresh()
     context = browser.new_context()  # one that may log that it has lost its server
+    context.set_default_timeout(WAIT_MS)
     cluster, levers, group = (context.new_page() for _ in range(3))
     try:
         cluster.goto(f"{former.url}#/cluster")
@@ -275,11 +276,11 @@ def test_open_pages_follow_a_daemon_that_was_restarted(serve, browser):
         restarted = serve(rest, listen=former.server.address)
         restarted.feed([restarted.installation._read(broker(number, False)) for number in range(3)])
         restarted.control(records.lever("drain", "m", group="orders-billing", reason="of the next"))
-        cluster.wait_for_selector(".tile:has-text('2 online')", timeout=WAIT_MS)
-        levers.wait_for_selector("tr:has-text('of the next')", timeout=WAIT_MS)
-        levers.wait_for_selector("tr:has-text('of the former')", state="detached", timeout=WAIT_MS)
-        group.wait_for_selector(".empty:has-text('no group')", timeout=WAIT_MS)
-        group.wait_for_selector(".tile", state="hidden", timeout=WAIT_MS)
+        cluster.wait_for_selector(".tile:has-text('2 online')")
+        levers.wait_for_selector("tr:has-text('of the next')")
+        levers.wait_for_selector("tr:has-text('of the former')", state="detached")
+        group.wait_for_selector(".empty:has-text('no group')")
+        group.wait_for_selector(".tile", state="hidden")
     finally:
         context.close()
 
@@ -287,6 +288,7 @@ def test_open_pages_follow_a_daemon_that_was_restarted(serve, browser):
 def test_a_group_that_ends_is_shown_no_more_until_it_is_back(serve, browser):
     served = serve(ScriptedInstallation([ScriptedGroup("orders", 4, 2, watched=True)]))
     page = browser.new_page()  # one that may log that the group is gone
+    page.set_default_timeout(WAIT_MS)
     try:
         page.goto(f"{served.url}#/groups/orders")
         page.wait_for_selector(".tile:has-text('Time to drain')")
@@ -294,13 +296,13 @@ def test_a_group_that_ends_is_shown_no_more_until_it_is_back(serve, browser):
         served.feed(
             [ConsumedRecord(kind="lag", record=end, partition=0, offset=999, timestamp=START_MS)]
         )
-        page.wait_for_selector(".empty:has-text('no group')", timeout=WAIT_MS)
-        page.wait_for_selector(".tile", state="hidden", timeout=WAIT_MS)
+        page.wait_for_selector(".empty:has-text('no group')")
+        page.wait_for_selector(".tile", state="hidden")
         for gone in (".title .badge", "#group-names option"):
-            page.wait_for_selector(gone, state="detached", timeout=WAIT_MS)
+            page.wait_for_selector(gone, state="detached")
         served.step()
-        page.wait_for_selector(".tile:has-text('Time to drain')", timeout=WAIT_MS)
-        page.wait_for_selector(".empty", state="hidden", timeout=WAIT_MS)
+        page.wait_for_selector(".tile:has-text('Time to drain')")
+        page.wait_for_selector(".empty", state="hidden")
     finally:
         page.close()
 
