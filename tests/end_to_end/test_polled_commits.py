@@ -21,6 +21,7 @@ from levelwind.daemon.kafka.topic_reader import read_to_end
 from levelwind_testing.kafka.broker_releases import RELEASES, WITHOUT_KIP_848
 from levelwind_testing.kafka.log_offsets import log_offsets
 from levelwind_testing.kafka.managed_consumers import poll_until
+from levelwind_testing.kafka.plain_commits import commit_offsets
 from levelwind_testing.processes.daemon_process import DaemonProcess
 from levelwind_testing.security.printed_rights import decisions, grant, printed
 from levelwind_testing.security.secure_brokers import secure_brokers
@@ -151,7 +152,7 @@ def test_groups_are_watched_and_led_where_nobody_may_read_the_offsets_topic(
                 offsets = [TopicPartition(TOPIC, one.partition, 30) for one in member.assignment()]
                 member.commit(offsets=offsets, asynchronous=False)
             simple = members["simple"][0]
-            simple.commit(offsets=[TopicPartition(TOPIC, 2, 11)], asynchronous=False)
+            commit_offsets(simple, [TopicPartition(TOPIC, 2, 11)])
             for group in groups:
                 shows_the_truth(client, group, polls)
             assert daemon.logged("commits.topic_unreadable")
@@ -167,7 +168,7 @@ def test_groups_are_watched_and_led_where_nobody_may_read_the_offsets_topic(
             # Another daemon goes on from the topic, and writes no commit again that it has.
             before = ends(client)
             daemon = DaemonProcess(bootstrap, tmp_path / "second", *settings)
-            simple.commit(offsets=[TopicPartition(TOPIC, 2, 12)], asynchronous=False)
+            commit_offsets(simple, [TopicPartition(TOPIC, 2, 12)])
             shows_the_truth(client, "simple", polls)
             assert sum(ends(client).values()) - sum(before.values()) < 20
         shows_the_truth(client, "simple")

@@ -19,6 +19,7 @@ from levelwind.clients.confluent import ManagedConsumer, NotOwnedError
 from levelwind.deploy.jars import OtherBrokers
 from levelwind_testing.kafka.broker_releases import RELEASES, WITHOUT_KIP_848, brokers_of
 from levelwind_testing.kafka.managed_consumers import committed, initialise, poll_until
+from levelwind_testing.kafka.plain_commits import commit_offsets
 from levelwind_testing.kafka.reassignment import reassign
 from levelwind_testing.processes.command_line import printed_by
 from levelwind_testing.processes.daemon_process import timer_settings
@@ -216,7 +217,7 @@ def test_one_scrape_tells_of_observer_pipeline_and_control_and_forgets_a_group_t
     loop.create(topic, [[1], [2]])
     address = loop.daemon.logged("metrics.listening")[0]["address"]
     reader = Consumer({"bootstrap.servers": loop.bootstrap, "group.id": group, "log_level": 0})
-    reader.commit(offsets=[TopicPartition(topic, 0, 0)], asynchronous=False)
+    commit_offsets(reader, [TopicPartition(topic, 0, 0)])
     reader.close()
     lag = ("levelwind_group_lag_records", group)
     loop.daemon.wait_for("the group's lag", lambda: lag in scrape(address))

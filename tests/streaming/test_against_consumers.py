@@ -40,6 +40,7 @@ from levelwind_testing.drawn_seeds import drawn_seed
 from levelwind_testing.kafka.consumer_groups_tool import describe_group
 from levelwind_testing.kafka.described_group import described_group
 from levelwind_testing.kafka.kafka_wire import commit_that_expires, offsets_partition
+from levelwind_testing.kafka.plain_commits import commit_offsets
 from levelwind_testing.pipeline.installation import Installation, now
 from levelwind_testing.waiting import wait_until
 
@@ -141,10 +142,10 @@ class World:
         """Commit offsets as a consumer that assigns partitions to itself."""
         if group not in self.readers:
             self.readers[group] = self.client(group)
-        topic_partitions = [
-            TopicPartition(topic, partition, offset) for partition, offset in offsets.items()
-        ]
-        self.readers[group].commit(offsets=topic_partitions, asynchronous=False)
+        commit_offsets(
+            self.readers[group],
+            [TopicPartition(topic, partition, offset) for partition, offset in offsets.items()],
+        )
 
     def transactional(self, name: str) -> Producer:
         if name not in self.producers:

@@ -30,6 +30,7 @@ from levelwind.daemon.cli.main import main
 from levelwind.daemon.config.settings import load
 from levelwind.daemon.shutdown import StopEvent
 from levelwind.daemon.wall_clock import now_ms
+from levelwind_testing.kafka.plain_commits import commit_offsets
 from levelwind_testing.security.printed_rights import decisions, grant, printed, revoke
 from levelwind_testing.security.secure_brokers import secure_brokers
 from levelwind_testing.waiting import wait_until
@@ -111,7 +112,7 @@ class AssessedCluster:
 
     def commit(self, group, topic, offset):
         consumer = Consumer(self.settings() | {"group.id": group})
-        consumer.commit(offsets=[TopicPartition(topic, 0, offset)], asynchronous=False)
+        commit_offsets(consumer, [TopicPartition(topic, 0, offset)])
         consumer.close()
 
     def loaded(self):

@@ -17,6 +17,7 @@ from levelwind.daemon.observer.held_commits import (
     HeldPartition,
 )
 from levelwind_testing.kafka.kafka_wire import offsets_partition
+from levelwind_testing.kafka.plain_commits import commit_offsets
 from levelwind_testing.pipeline.offsets_reference_codec import (
     commit_key,
     commit_value,
@@ -161,7 +162,7 @@ def test_commits_behind_an_open_transaction_of_real_brokers(kafka, fresh, client
     topic = fresh("held")
     kafka.create(topic, 2)
     reader = Consumer({**client_config, "group.id": topic, "enable.auto.commit": False})
-    reader.commit(offsets=[TopicPartition(topic, 0, 1)], asynchronous=False)
+    commit_offsets(reader, [TopicPartition(topic, 0, 1)])
     admin = AdminClient(client_config)
     count = len(admin.list_topics(OFFSETS_TOPIC, timeout=60).topics[OFFSETS_TOPIC].partitions)
     number = offsets_partition(topic, count)
@@ -178,7 +179,7 @@ def test_commits_behind_an_open_transaction_of_real_brokers(kafka, fresh, client
     )
     other = Consumer({**client_config, "group.id": plain, "enable.auto.commit": False})
     for offset in (2, 3):
-        other.commit(offsets=[TopicPartition(topic, 1, offset)], asynchronous=False)
+        commit_offsets(other, [TopicPartition(topic, 1, offset)])
     held = HeldCommits(client_config, admin, Topics(), log)
 
     def sampled(now):
@@ -204,7 +205,7 @@ def test_commits_behind_an_open_transaction_of_real_brokers(kafka, fresh, client
         )
         assert replay.offset >= stable
         assert effective(2) == [], "the transaction is open, and nothing else is new"
-        other.commit(offsets=[TopicPartition(topic, 1, 4)], asynchronous=False)
+        commit_offsets(other, [TopicPartition(topic, 1, 4)])
         (again,) = effective(3)
         assert again.offset > replay.offset
     finally:

@@ -13,6 +13,7 @@ from levelwind.deploy.cluster import Cluster
 from levelwind_testing.kafka.each_broker import await_topics
 from levelwind_testing.kafka.hung_brokers import broker_process
 from levelwind_testing.kafka.patient_brokers import PATIENT
+from levelwind_testing.kafka.plain_commits import commit_offsets
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 
@@ -59,7 +60,7 @@ def coordinators():
         await_topics(config, TOPIC)
         for group in GROUPS:
             consumer = Consumer({**config, "group.id": group})
-            consumer.commit(offsets=[TopicPartition(TOPIC, 0, 3)], asynchronous=False)
+            commit_offsets(consumer, [TopicPartition(TOPIC, 0, 3)])
             consumer.close()
         described = admin.describe_consumer_groups(GROUPS, request_timeout=60)
         yield cluster, {group: described[group].result().coordinator.id for group in GROUPS}

@@ -37,6 +37,7 @@ from levelwind.daemon.observer.cluster_state import UNKNOWN
 from levelwind.daemon.observer.observer import Observer
 from levelwind.daemon.observer.settings import ObserverSettings
 from levelwind.deploy.cluster import Cluster
+from levelwind_testing.kafka.plain_commits import commit_offsets
 from levelwind_testing.refused_threads import refused_threads
 from levelwind_testing.security.printed_rights import granted
 from levelwind_testing.waiting import GENEROUS_SECONDS
@@ -260,7 +261,7 @@ def test_a_sample_tells_how_far_the_commits_had_come(
 ):
     kafka.create(own_prefix, 1, 1)
     consumer = Consumer({**client_config, "group.id": own_prefix})
-    consumer.commit(offsets=[TopicPartition(own_prefix, 0, 1)], asynchronous=False)
+    commit_offsets(consumer, [TopicPartition(own_prefix, 0, 1)])
     observer = observe()
     observer.tick_metadata()
 
@@ -275,7 +276,7 @@ def test_a_sample_tells_how_far_the_commits_had_come(
         return eventually(told)
 
     different_ends(1)
-    consumer.commit(offsets=[TopicPartition(own_prefix, 0, 2)], asynchronous=False)
+    commit_offsets(consumer, [TopicPartition(own_prefix, 0, 2)])
     before, *_, after = different_ends(2)
     consumer.close()
     assert len(before) == len(after) == 4  # partitions of the offsets topic in the tests' cluster

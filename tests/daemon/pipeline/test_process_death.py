@@ -16,6 +16,7 @@ from structlog.testing import capture_logs
 from levelwind.daemon.config.settings import PipelineSection, Settings
 from levelwind.deploy.cluster import Cluster
 from levelwind.streaming.spark.settings import WORKER_DAEMON
+from levelwind_testing.kafka.plain_commits import commit_offsets
 from levelwind_testing.pipeline.installation import Installation, now
 from levelwind_testing.processes.supervised_pipeline import Supervised
 from levelwind_testing.processes.tree_watch import TreeWatch, held_by
@@ -215,7 +216,7 @@ def test_batches_leave_nothing_open_in_any_process(
     def do(number: int) -> None:
         until = batches() + number
         while (done := batches()) < until:
-            consumer.commit(offsets=[TopicPartition(topic, 0, next(offsets))], asynchronous=False)
+            commit_offsets(consumer, [TopicPartition(topic, 0, next(offsets))])
             supervised.wait_for("batch", lambda done=done: batches() > done)
 
     do(SETTLED_AFTER)

@@ -27,6 +27,7 @@ from levelwind.streaming.decoding import offset_commits, offsets_topic
 from levelwind.streaming.group.ownership import owners_of, with_coordinator_record
 from levelwind.streaming.group.state import GroupState
 from levelwind.streaming.messages.rows import Raw
+from levelwind_testing.kafka.plain_commits import commit_offsets
 from levelwind_testing.waiting import wait_until
 
 pytestmark = pytest.mark.integration
@@ -175,11 +176,8 @@ def test_commits_and_members_are_those_of_the_offsets_topic(cluster, admin, poll
             return made
 
         simple = consumer("simple")
-        simple.commit(
-            offsets=[TopicPartition(topic, n, 7 + n, "note" * n) for n in range(3)],
-            asynchronous=False,
-        )
-        simple.commit(offsets=[TopicPartition(other, 0, 0)], asynchronous=False)
+        commit_offsets(simple, [TopicPartition(topic, n, 7 + n, "note" * n) for n in range(3)])
+        commit_offsets(simple, [TopicPartition(other, 0, 0)])
         members = [
             consumer("classic", **{"client.rack": rack, "client.id": f"c-{rack}"}) for rack in "ab"
         ]
@@ -223,7 +221,7 @@ def test_commits_and_members_are_those_of_the_offsets_topic(cluster, admin, poll
 
         members.pop(0).close()  # the other one takes over
         wait_until("the group is stable again", joined, pause=0)
-        simple.commit(offsets=[TopicPartition(topic, 1, 70)], asynchronous=False)
+        commit_offsets(simple, [TopicPartition(topic, 1, 70)])
         same_as_the_log(cluster, poller, groups, ids)
     wait_until("the groups are empty", lambda: all_in(admin, groups, "EMPTY"), pause=0.2)
     same_as_the_log(cluster, poller, groups, ids)

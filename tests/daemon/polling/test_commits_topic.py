@@ -21,6 +21,7 @@ from levelwind.daemon.polling.settings import CommitSettings
 from levelwind.daemon.telemetry.unwritten_records import UnwrittenRecords
 from levelwind.daemon.wall_clock import now_ms
 from levelwind.daemon.wire.describe_requests import DescribedGroup, DescribedMember
+from levelwind_testing.kafka.plain_commits import commit_offsets
 from levelwind_testing.waiting import GENEROUS_SECONDS, wait_until
 
 pytestmark = pytest.mark.integration
@@ -86,8 +87,7 @@ def test_a_poller_that_lost_the_id_says_so_and_does_not_take_it_again(
 
     def commit():
         """Commit something, so that each round has something to write."""
-        offsets = [TopicPartition(topic, 0, next(committed))]
-        writer.commit(offsets=offsets, asynchronous=False)
+        commit_offsets(writer, [TopicPartition(topic, 0, next(committed))])
 
     rounds = []
     settings = CommitSettings(source="poll", interval=0.1)

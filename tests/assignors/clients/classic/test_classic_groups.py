@@ -22,6 +22,7 @@ from levelwind_testing.kafka.classic_members import (
 )
 from levelwind_testing.kafka.each_broker import await_topics
 from levelwind_testing.kafka.kafka_oracle import CLIENT_SIDE
+from levelwind_testing.kafka.plain_commits import commit_offsets
 from levelwind_testing.waiting import wait_until
 
 pytest.importorskip("kafka", reason="an extra that is not installed")
@@ -190,8 +191,7 @@ def test_a_leader_plans_by_the_lag_that_the_brokers_know(cluster, start, make_to
             producer.produce(topic, b"x", partition=partition)
     assert producer.flush(30) == 0
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": group})
-    offsets = [TopicPartition(topic, 2, 55)]
-    consumer.commit(offsets=offsets, asynchronous=False)
+    commit_offsets(consumer, [TopicPartition(topic, 2, 55)])
     consumer.close()
     lag = BrokerLag({"bootstrap.servers": cluster.bootstrap}, group, auto_offset_reset="earliest")
     assert lag([topic, "no-such-topic"]) == {topic: [50, 100, 5]}

@@ -15,6 +15,7 @@ from levelwind_testing.kafka.managed_consumers import (
     spread,
 )
 from levelwind_testing.kafka.patient_brokers import PATIENT
+from levelwind_testing.kafka.plain_commits import commit_offsets
 from levelwind_testing.waiting import wait_until
 
 pytestmark = pytest.mark.integration
@@ -50,7 +51,7 @@ def cluster():
 def commit_and_go(cluster, group, topic):
     """A commit that nobody makes again."""
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": group})
-    consumer.commit(offsets=[TopicPartition(topic, 0, 1)], asynchronous=False)
+    commit_offsets(consumer, [TopicPartition(topic, 0, 1)])
     consumer.close()
 
 

@@ -6,6 +6,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from levelwind.assignors.protocol.records import LagRecord, PipelineRecord
 from levelwind.daemon.config.settings import load
 from levelwind_testing.kafka.newest_record import newest_record
+from levelwind_testing.kafka.plain_commits import commit_offsets
 
 RECORDS = 100
 """The records of the one partition that it reads."""
@@ -24,8 +25,7 @@ class CommittingGroup:
         self._consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": f"{topic}-readers"})
 
     def commit(self, offset: int) -> None:
-        offsets = [TopicPartition(self._topic, 0, offset)]
-        self._consumer.commit(offsets=offsets, asynchronous=False)
+        commit_offsets(self._consumer, [TopicPartition(self._topic, 0, offset)])
 
     def lag_is(self, expected: int) -> bool:
         """Whether the newest lag that the pipeline has published is this one."""

@@ -4,6 +4,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from levelwind.assignors.protocol.records import MemberAssignment
 from levelwind_testing import records
+from levelwind_testing.kafka.plain_commits import commit_offsets
 from levelwind_testing.pipeline.installation import Installation, now
 
 GROUPS, STEPS, TOPIC = ("readers", "writers", "idlers"), 200, "work"
@@ -42,7 +43,7 @@ def commit_all(lw: Installation) -> None:
                 TopicPartition(TOPIC, number, offset)
                 for number, offset in enumerate((step, 2 * step, 40))
             ]
-            reader.commit(offsets=offsets, asynchronous=False)
+            commit_offsets(reader, offsets)
     for reader in readers:
         reader.close()
 

@@ -16,7 +16,6 @@ from confluent_kafka import (
     TopicPartition,
 )
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
-from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
 
 from levelwind.assignors.protocol.records import (
     OffsetsRecord,
@@ -28,8 +27,8 @@ from levelwind.assignors.protocol.records import (
     partition_key,
 )
 from levelwind.assignors.protocol.topics import LARGEST_WIDE_BYTES, Topics, partition_for
-from levelwind_testing.kafka.described_group import lacks_coordinator
 from levelwind_testing.kafka.log_offsets import log_offsets
+from levelwind_testing.kafka.plain_commits import commit_offsets
 from levelwind_testing.waiting import wait_until
 
 PARTITIONS = {
@@ -189,22 +188,11 @@ class Installation:
         assert not failed, failed
 
     def commit(self, group: str, topic: str, offsets: dict[int, int]) -> None:
-        """Commit offsets as a consumer that assigns partitions to itself.
-
-        The group's coordinator may have started a moment ago.
-        """
+        """Commit offsets as a consumer that assigns partitions to itself."""
         consumer = Consumer(
             {"bootstrap.servers": self.bootstrap, "group.id": group, "enable.auto.commit": False}
         )
-        wanted = [TopicPartition(topic, p, o) for p, o in offsets.items()]
-        for attempt in Retrying(
-            retry=retry_if_exception(lacks_coordinator),
-            wait=wait_fixed(0.2),
-            stop=stop_after_delay(120),
-            reraise=True,
-        ):
-            with attempt:
-                consumer.commit(offsets=wanted, asynchronous=False)
+        commit_offsets(consumer, [TopicPartition(topic, p, o) for p, o in offsets.items()])
         consumer.close()
 
     def records(self, name: str) -> list[tuple[list[Any], Any]]:
