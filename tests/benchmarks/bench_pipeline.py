@@ -265,8 +265,11 @@ def measure_scenario(options: argparse.Namespace, traffic: Traffic) -> None:
     load = replace(traffic.load, offsets_partitions=options.offsets_partitions)
     traffic = replace(traffic, load=load)
     with benchmark_of(options) as benchmark:
-        benchmark.prepare(load)
-        benchmark.commit_every_key(load)
+        # As in an installation, the JVM has one query: Spark keeps the consumers of a former one.
+        benchmark.create_topics(load)
+        benchmark.write_every_key(load)
+        if not options.parallelism:  # by the commits of every key, which are new, it would be two
+            benchmark.settings = replace(benchmark.settings, parallelism=1)
         benchmark.latency(traffic.rate, traffic, options.seconds, options.warm, options.rest)
 
 
@@ -335,24 +338,28 @@ class PipelineBenchmark:
         self.committed = FIRST_END
         """Offset of the newest commit that was written under load."""
 
-    def prepare(self, load: Load) -> None:
-        """Create the topics, and run every code path once before anything is timed."""
+    def create_topics(self, load: Load) -> None:
+        """Create the topics, with their layouts, samples and owners."""
         self.writer.create(PACED, PROBES)
         for topic, partitions in load.topic_sizes:
             self.writer.layout(topic, partitions)
             self.writer.sample(topic, partitions)
         self.writer.assign_owners(load)
+
+    def prepare(self, load: Load) -> None:
+        """Create the topics, and run every code path once before anything is timed."""
+        self.create_topics(load)
         with self.query():
             self.writer.backlog(replace(load, commits=2_000))
             time.sleep(1)
 
-    def commit_every_key(self, load: Load) -> None:
-        """Let the pipeline know each key, by a commit and a sample of each topic."""
+    def write_every_key(self, load: Load) -> Load:
+        """Write a commit of each key, and a sample of each topic; return the commits' load."""
         every_key = replace(load, commits=len(commit_keys(load)))
         self.writer.backlog(every_key)
         for topic, partitions in load.topic_sizes:
             self.writer.sample(topic, partitions)
-        self.read_by_pipeline(every_key)
+        return every_key
 
     # -- throughput
 
@@ -447,7 +454,7 @@ class PipelineBenchmark:
 
     def few_commits(self, load: Load) -> None:
         """Print what batches of a few commits take beside all groups, between two samples."""
-        self.commit_every_key(load)
+        self.read_by_pipeline(self.write_every_key(load))
         keys = commit_keys(load)
         with self.query() as batches:
             numbers = itertools.count()
