@@ -49,15 +49,33 @@ def test_the_command_is_that_of_sparks_launcher():
 
     def parts(words):
         main = words.index(driver_jvm.MAIN)
-        return words[:main], sorted(words[main:])  # the launcher's order of settings is its own
+        path = words.index("-cp") + 1
+        return (
+            jars(words[path]),
+            words[:path] + words[path + 1 : main],
+            sorted(words[main:]),  # the launcher's order of settings is its own
+        )
 
     assert parts(found) == parts(expected)
+
+
+def jars(class_path):
+    """The files of a class path in its order, those of a whole directory by name, each once."""
+    files = []
+    for part in map(Path, class_path.split(os.pathsep)):
+        files += sorted(part.parent.glob("*.jar")) if part.name == "*" else [part]
+    return [one for one in dict.fromkeys(files) if not one.name.startswith(driver_jvm.UNUSED)]
+
+
+@pytest.mark.parametrize("beginning", driver_jvm.UNUSED)
+def test_each_unused_jar_is_one_of_sparks(beginning):
+    assert [*(driver_jvm.HOME / "jars").glob(f"{beginning}*.jar")]
 
 
 def test_the_class_path_is_made_of_files_in_an_order_that_stays():
     files = driver_jvm.class_path_files(SETTINGS)
     assert files[:2] == [Path("/jars/a.jar"), Path("/jars/b.jar")]
-    assert len(files) > 200
+    assert len(files) > 150
     assert files == driver_jvm.class_path_files(SETTINGS)
 
 
