@@ -243,7 +243,8 @@ def spark_archive(jars: Sequence[Path]) -> Path:
     from levelwind.streaming.spark import session  # noqa: PLC0415 - as in `_run`
     from levelwind.streaming.spark.jvm import driver_jvm  # noqa: PLC0415 - as above
 
-    files = driver_jvm.class_path_files(session.options(jars, parallelism=1))
+    class_path = driver_jvm.class_path(session.options(jars, parallelism=1))
+    files = driver_jvm.class_path_files(class_path)
     return class_data.archive("spark", java_home() / "bin" / "java", files)
 
 

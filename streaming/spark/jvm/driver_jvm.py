@@ -89,10 +89,10 @@ def class_path(options: Mapping[str, str]) -> str:
     return os.pathsep.join([*([extra] if extra else []), str(HOME / "conf"), *map(str, jars)])
 
 
-def class_path_files(options: Mapping[str, str]) -> list[Path]:
-    """The files that the class path stands for."""
+def class_path_files(class_path: str) -> list[Path]:
+    """The files that a class path stands for."""
     files: list[Path] = []
-    for part in class_path(options).split(os.pathsep):
+    for part in class_path.split(os.pathsep):
         path = Path(part)
         # The JVM takes a directory's jars in the order of the directory, which stays.
         files += sorted(path.parent.glob("*.jar")) if path.name == "*" else [path]

@@ -51,20 +51,15 @@ def test_the_command_is_that_of_sparks_launcher():
         main = words.index(driver_jvm.MAIN)
         path = words.index("-cp") + 1
         return (
-            jars(words[path]),
+            driver_jvm.class_path_files(words[path]),
             words[:path] + words[path + 1 : main],
             sorted(words[main:]),  # the launcher's order of settings is its own
         )
 
-    assert parts(found) == parts(expected)
-
-
-def jars(class_path):
-    """The files of a class path in its order, those of a whole directory by name, each once."""
-    files = []
-    for part in map(Path, class_path.split(os.pathsep)):
-        files += sorted(part.parent.glob("*.jar")) if part.name == "*" else [part]
-    return [one for one in dict.fromkeys(files) if not one.name.startswith(driver_jvm.UNUSED)]
+    files, *others = parts(expected)
+    # A jar that the launcher names and its directory has, too, counts where it is named first.
+    used = [one for one in dict.fromkeys(files) if not one.name.startswith(driver_jvm.UNUSED)]
+    assert parts(found) == (used, *others)
 
 
 @pytest.mark.parametrize("beginning", driver_jvm.UNUSED)
@@ -73,10 +68,14 @@ def test_each_unused_jar_is_one_of_sparks(beginning):
 
 
 def test_the_class_path_is_made_of_files_in_an_order_that_stays():
-    files = driver_jvm.class_path_files(SETTINGS)
-    assert files[:2] == [Path("/jars/a.jar"), Path("/jars/b.jar")]
-    assert len(files) > 150
-    assert files == driver_jvm.class_path_files(SETTINGS)
+    class_path = driver_jvm.class_path(SETTINGS)
+    files = driver_jvm.class_path_files(class_path)
+    assert files[:3] == [Path("/jars/a.jar"), Path("/jars/b.jar"), driver_jvm.HOME / "conf"]
+    of_spark = {*(driver_jvm.HOME / "jars").glob("*.jar")}
+    assert len(of_spark) > 200
+    unused = {jar for jar in of_spark if jar.name.startswith(driver_jvm.UNUSED)}
+    assert sorted(files[3:]) == sorted(of_spark - unused)
+    assert class_path == driver_jvm.class_path(SETTINGS)
 
 
 @pytest.mark.parametrize("name", driver_jvm.OWN_SETTINGS)
