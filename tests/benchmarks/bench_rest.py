@@ -20,7 +20,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from levelwind.assignors.protocol.topics import Topics
@@ -32,6 +32,7 @@ from levelwind.deploy.cluster import Cluster
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
+from levelwind_testing.kafka.plain_commits import commit_offsets
 from levelwind_testing.processes import processes
 from levelwind_testing.processes.daemon_process import DaemonProcess
 
@@ -115,14 +116,7 @@ def commit(bootstrap: str, group: str, names: list[str], partitions: int) -> Non
             for name in names[first : first + TOPICS_PER_REQUEST]
             for number in range(partitions)
         ]
-        for last in [False] * 20 + [True]:
-            try:
-                consumer.commit(offsets=offsets, asynchronous=False)
-                break
-            except KafkaException:  # the coordinator is not ready yet
-                if last:
-                    raise
-                time.sleep(1)
+        commit_offsets(consumer, offsets)
     consumer.close()
 
 

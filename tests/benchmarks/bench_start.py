@@ -18,7 +18,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from levelwind.assignors.protocol.records import LagRecord, decode
@@ -26,6 +26,7 @@ from levelwind.deploy.cluster import Cluster
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
+from levelwind_testing.kafka.plain_commits import commit_offsets
 from levelwind_testing.processes import processes
 from levelwind_testing.processes.daemon_process import DaemonProcess
 from levelwind_testing.processes.offsets_writer import (
@@ -102,18 +103,9 @@ def commit(bootstrap: str, offset: int) -> None:
     consumer = Consumer(
         {"bootstrap.servers": bootstrap, "group.id": SMALL, "enable.auto.commit": False}
     )
-    offsets = [TopicPartition(SMALL, number, offset) for number in range(PARTITIONS)]
-
-    def committed() -> bool:
-        try:
-            consumer.commit(offsets=offsets, asynchronous=False)
-        except KafkaException as error:  # its coordinator is not there yet
-            if not error.args[0].retriable():
-                raise
-            return False
-        return True
-
-    wait_until("commit", committed)
+    commit_offsets(
+        consumer, [TopicPartition(SMALL, number, offset) for number in range(PARTITIONS)]
+    )
     consumer.close()
 
 

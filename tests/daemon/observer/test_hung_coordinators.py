@@ -10,6 +10,7 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from levelwind.deploy.cluster import Cluster
+from levelwind_testing.kafka.described_group import described_group
 from levelwind_testing.kafka.each_broker import await_topics
 from levelwind_testing.kafka.hung_brokers import broker_process
 from levelwind_testing.kafka.patient_brokers import PATIENT
@@ -62,8 +63,7 @@ def coordinators():
             consumer = Consumer({**config, "group.id": group})
             commit_offsets(consumer, [TopicPartition(TOPIC, 0, 3)])
             consumer.close()
-        described = admin.describe_consumer_groups(GROUPS, request_timeout=60)
-        yield cluster, {group: described[group].result().coordinator.id for group in GROUPS}
+        yield cluster, {group: described_group(admin, group).coordinator.id for group in GROUPS}
 
 
 @pytest.mark.parametrize("asks", [HELD, ASSESSED], ids=["held commits", "assess"])

@@ -1,14 +1,12 @@
 """Commits of consumers that assign partitions to themselves."""
 
-from collections.abc import Sequence
-
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from levelwind_testing.kafka.described_group import lacks_coordinator
 from levelwind_testing.waiting import wait_until
 
 
-def commit_offsets(consumer: Consumer, offsets: Sequence[TopicPartition]) -> None:
+def commit_offsets(consumer: Consumer, offsets: list[TopicPartition]) -> None:
     """Commit offsets, also while the brokers choose the coordinator of the group.
 
     Where brokers have just started, the first commit has them create the offsets topic, and one of
@@ -18,7 +16,7 @@ def commit_offsets(consumer: Consumer, offsets: Sequence[TopicPartition]) -> Non
 
     def is_committed() -> bool:
         try:
-            consumer.commit(offsets=list(offsets), asynchronous=False)
+            consumer.commit(offsets=offsets, asynchronous=False)
         except KafkaException as error:
             if lacks_coordinator(error):
                 return False
