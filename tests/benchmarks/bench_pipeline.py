@@ -299,6 +299,14 @@ def benchmark_of(options: argparse.Namespace) -> Iterator["PipelineBenchmark"]:
             spark.stop()
 
 
+class Ends(NamedTuple):
+    """End of each topic's log under load."""
+
+    offset: int
+    at: int
+    """Time from which on it is that; milliseconds since the epoch."""
+
+
 class Reading(NamedTuple):
     """Records that were read together, as in one batch."""
 
@@ -335,8 +343,8 @@ class PipelineBenchmark:
         self.writer = OffsetsWriter(bootstrap)
         self.published = 0
         """Lag records that were seen."""
-        self.committed = FIRST_END
-        """Offset of the newest commit that was written under load."""
+        self.ends = Ends(FIRST_END, now_ms())
+        """The end of each topic's log after the last step under load."""
 
     def create_topics(self, load: Load) -> None:
         """Create the topics, with their layouts, samples and owners."""
@@ -464,7 +472,7 @@ class PipelineBenchmark:
                     before = len(batches)
                     for key in range(number * FEW, (number + 1) * FEW):
                         partition, name = keys[key * 37 % len(keys)]
-                        self.writer.write(name, commit_value(self.committed, now_ms()), partition)
+                        self.writer.write(name, commit_value(self.ends.offset, now_ms()), partition)
                     self.writer.producer.flush()
                     wait_until(
                         "batch", lambda known=before: sum(b.rows for b in batches[known:]) >= FEW
@@ -549,8 +557,9 @@ class PipelineBenchmark:
                 name: statistics.median(batch.durations.get(name, 0) for batch in batches)
                 for name in names
             }
+            stakes = sum(batch.at_stake for batch in batches)
             print(
-                f"    {len(batches)} batches, median ms: "
+                f"    {len(batches)} batches, {stakes} with something at stake, median ms: "
                 + " ".join(f"{n} {ms:.0f}" for n, ms in medians.items() if ms)
             )
         print(processes.shown(used, after, seconds))
@@ -596,11 +605,13 @@ class PipelineBenchmark:
 
         begun = due = time.perf_counter()
         while not over.is_set():
-            at = now_ms()
+            # As on a broker, a commit is no older than an end of the log that is below it.
+            end, at = self.ends.offset, max(now_ms(), self.ends.at + 1)
             count = traffic.rate // 50 - 1 if traffic.is_busy(due - begun) else 0
             for partition, key in itertools.islice(keys, count):
-                self.committed += 1
-                self.writer.write(key, commit_value(self.committed, at), partition)
+                end += 1
+                self.writer.write(key, commit_value(end, at), partition)
+            self.ends = Ends(end, at)
             offset += 1
             self.writer.write(
                 probes[offset % PROBES], commit_value(offset, at, raw), 0, acknowledged(offset)
@@ -649,8 +660,8 @@ class PipelineBenchmark:
             TopicPartition(OFFSETS_TOPIC, number) for number in range(len(described.partitions))
         ]
         while not over.wait(pause):
-            end, at = self.committed, now_ms()
             cut = tuple(asked.get_watermark_offsets(log)[1] for log in logs)
+            end, at = self.ends
             self.writer.sample(PACED, PROBES, cut=cut, at=at)
             for topic, partitions in others:
                 self.writer.sample(topic, partitions, end, cut, at)
