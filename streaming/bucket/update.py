@@ -82,7 +82,7 @@ def advance(
     lags, speeds = list(update.publish()), update.speeds()
     if not (update.unknown or update.singled_out.any()):
         values = {SAMPLES: update.state.pack_samples()} if update.changed else {}
-        at_stake = _at_stake(update.state)
+        at_stake = _at_stake(update.state, rule)
         return BucketResult(values=values, lags=lags, speeds=speeds, groups={}, at_stake=at_stake)
     packed = unpack_groups(value) if (value := stored(GROUPS)) is not None else {}
     before = _taken_out(state, update, packed)
@@ -100,14 +100,14 @@ def advance(
         lags=lags,
         speeds=speeds,
         groups=results,
-        at_stake=_at_stake(after),
+        at_stake=_at_stake(after, rule),
     )
 
 
-def _at_stake(state: BucketState) -> bool:
-    """Whether skew counts in a group and is no trigger yet, or not for long."""
+def _at_stake(state: BucketState, rule: SkewRule) -> bool:
+    """Whether skew counts in a group, and not for so long that nobody levels it."""
     lasted = state["evaluated_at"] - state["since"]
-    recent = ~state["active"] | (lasted <= LASTING_SKEW_MS)
+    recent = lasted <= max(LASTING_SKEW_MS, rule.duration_ms)
     return bool(((state["since"] != UNKNOWN) & recent).any())
 
 

@@ -1,13 +1,14 @@
 """Time between the starts of two batches: short while somebody would act on their results.
 
 A batch costs CPU whatever is in it. So one begins every `shortest_ms` only while something is at
-stake: skew counts in a group and is no trigger yet, or has become one lately; a plan is being
-followed; somebody watches. Otherwise the query pauses longer, and promises that
+stake: skew counts in a group, and has not for long; a plan is being followed; somebody watches.
+Otherwise the query pauses longer, and promises that
 
 - *a trigger is raised as soon as with the shortest interval.* Skew must count for
   `skew_duration_ms` before it is a trigger. Any batch within that time shows that it counts, and
   from then on the interval is the shortest. So a pause may take that time, and the shortest
-  interval, which a sample may wait for its batch in any case, less what the batch itself takes;
+  interval, which a sample may wait for its batch in any case, less what the batch itself takes.
+  Skew by guesses, which has lasted and is a trigger once records wait, waits as long at most;
 - *no more than `MOST_WAITING` records wait*, by the highest rate of the last minute: of a busy
   cluster lag changes more, and a pause saves less;
 - *a backlog is read without a pause.*
@@ -23,8 +24,8 @@ AT_STAKE_MS = 5_000
 """Time for which something is at stake after the end of the batch that showed it; longer than the
 second between two samples of a topic."""
 LASTING_SKEW_MS = 60_000
-"""Event time from the begin of skew after which a trigger is no longer at stake: nobody levels that
-group."""
+"""Event time from the begin of skew after which it is no longer at stake, unless it takes longer to
+be a trigger: nobody levels that group, or it is skewed by guesses alone and nothing waits there."""
 MOST_WAITING = 16_000
 """Records that wait for a batch at most, where a pause is longer than the shortest."""
 BUSY_MS = 60_000

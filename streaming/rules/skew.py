@@ -40,7 +40,7 @@ WAITING_SECONDS = 5.0
 
 A group that keeps pace and commits as rarely as clients do by default, every five seconds, reaches
 that age just before it commits, but has no load then: what has arrived since a commit counts as
-read for as long as `PACE_MS`.
+read, up to `drain.LONGEST_UNCOMMITTED_MS`.
 """
 LONG_LAG_SECONDS = 20.0
 """Seconds that a member of assumed capacity needs for its lag alone, from which records wait.

@@ -25,7 +25,7 @@ from levelwind.streaming.messages.packing import PackingError, pack
 from levelwind.streaming.messages.rows import Kind, SinkRow
 from levelwind.streaming.rules.cadence import LASTING_SKEW_MS
 from levelwind.streaming.rules.event_time import JUMP_MS, UNKNOWN
-from levelwind.streaming.rules.skew import SkewRule, SkewRun
+from levelwind.streaming.rules.skew import WAITING_SECONDS, SkewRule, SkewRun
 from levelwind_testing.examples import examples
 from levelwind_testing.pipeline.coordinator_commands import Groups, owners, plan_of
 from levelwind_testing.pipeline.local_pipeline import (
@@ -80,7 +80,7 @@ class TwinPipeline(LocalPipeline):
         for group, state in self.alone.items():
             assert packed(self.group_state(group)) == packed(state)
         assert self.at_stake[BUCKET] == any(
-            is_at_stake(state.skew_run) for state in self.alone.values()
+            is_at_stake(state.skew_run, self.skew) for state in self.alone.values()
         )
         kept = {group for group in NAMES if self._keeps(group)}
         assert kept == self.alone.keys() & set(NAMES)
@@ -91,10 +91,9 @@ class TwinPipeline(LocalPipeline):
         return None not in values and group in BucketState.unpack(*values).groups
 
 
-def is_at_stake(run: SkewRun) -> bool:
-    return run.since != UNKNOWN and (
-        not run.active or run.evaluated_at - run.since <= LASTING_SKEW_MS
-    )
+def is_at_stake(run: SkewRun, rule: SkewRule) -> bool:
+    lasted = run.evaluated_at - run.since
+    return run.since != UNKNOWN and lasted <= max(LASTING_SKEW_MS, rule.duration_ms)
 
 
 def names_in(rows: list[GroupEvent]) -> set[str]:
@@ -406,9 +405,9 @@ class WatchedValues(dict[str, bytes]):
         super().__setitem__(name, value)
 
 
-def settled(members: int = 2) -> tuple[Groups, LocalPipeline]:
+def settled(members: int = 2, rule: SkewRule = RULE) -> tuple[Groups, LocalPipeline]:
     """Groups of one bucket, with members that own partitions, after two samples."""
-    story, pipeline = Groups(), TwinPipeline(skew=RULE)
+    story, pipeline = Groups(), TwinPipeline(skew=rule)
     story.layout(1, "t", [["a"]] * PARTITIONS)
     for group in NAMES:
         story.commits(1, group, "t", dict.fromkeys(range(PARTITIONS), 0))
@@ -500,17 +499,43 @@ def test_a_trigger_is_raised_once_and_cleared_once_though_samples_are_applied_in
         assert [gone for key, gone in found if group.encode() in key] == [False, True], group
 
 
-def test_skew_is_at_stake_until_it_has_been_a_trigger_for_a_minute() -> None:
-    story, pipeline = settled()
+@pytest.mark.parametrize(("duration", "lasting"), [(3, LASTING_SKEW_MS // 1000), (90, 90)])
+def test_skew_is_at_stake_for_a_minute_and_until_it_is_a_trigger(
+    duration: int, lasting: int
+) -> None:
+    story, pipeline = settled(rule=replace(RULE, duration_ms=duration * SECOND))
     at_stake = []
-    for second in range(4, 70):
+    for second in range(4, lasting + 10):
         story.sample(second, "t", [1000, 100, 1000] if second > 5 else [100] * PARTITIONS)
         run(story, pipeline)
         story.messages.clear()
         at_stake.append(pipeline.at_stake[BUCKET])
     # A sample is evaluated with the next one: the first of skew, at 6 s, when that of 7 s is read.
     seconds = [second for second, stakes in enumerate(at_stake, 4) if stakes]
-    assert seconds == list(range(7, 7 + LASTING_SKEW_MS // 1000 + 1))
+    assert seconds == list(range(7, 7 + lasting + 1))
+
+
+def test_skew_by_guesses_is_at_stake_for_a_minute_and_a_trigger_once_records_wait() -> None:
+    """One member has all arrivals, as by the range assignor, and keeps pace."""
+    story, pipeline = settled()
+    at_stake, raised = [], []
+    stops = 100
+    for second in range(4, stops + 10):
+        ends = [100 + 300 * (second - 3), 100, 100 + 300 * (second - 3)]
+        if second <= stops:
+            for group in NAMES:
+                story.commits(second, group, "t", dict(enumerate(ends)))
+        story.sample(second, "t", ends)
+        records = run(story, pipeline)
+        story.messages.clear()
+        at_stake.append(pipeline.at_stake[BUCKET])
+        if any(value is not None for _, value in triggers(records)):
+            raised.append(second)
+    first = 4 + at_stake.index(True)
+    seconds = [second for second, stakes in enumerate(at_stake, 4) if stakes]
+    assert seconds == list(range(first, first + LASTING_SKEW_MS // 1000 + 1))
+    # The sample of that age is evaluated with the one a second later.
+    assert raised == [stops + WAITING_SECONDS + 1]
 
 
 # -- state as bytes
