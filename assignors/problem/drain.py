@@ -65,6 +65,21 @@ def waiting_records(lag: Longs, rate: Floats, age_ms: Floats | Longs) -> Longs:
     return records
 
 
+def is_beyond_pace(lag: Longs, waiting: Longs, age_ms: Floats | Longs) -> Bools:
+    """Whether no reader that keeps pace leaves such a lag, of each partition.
+
+    Most of it waits, or the last commit is older than any of such a reader. The age of the oldest
+    record alone shows nothing: before each commit it is the time between two commits.
+
+    Args:
+        lag: records behind of each partition.
+        waiting: those that wait, by `waiting_records`.
+        age_ms: milliseconds since the partition's commit; 0 without one.
+    """
+    beyond: Bools = (2 * waiting >= lag) | (np.asarray(age_ms) > LONGEST_UNCOMMITTED_MS)
+    return beyond
+
+
 class Capacities(NamedTuple):
     """Capacities of the members of a group."""
 

@@ -105,7 +105,7 @@ class TopicLag:
     rate: Int64
     """Records that arrive in `RATE_SCALE` seconds, by partition."""
     seconds: float
-    """Age of the oldest unread record of the topic; 0 without lag."""
+    """Age of the oldest unread record of the topic that counts; see `LagSample`."""
     committed_at: int
     """Time of the newest commit; `UNKNOWN`: the group has none in the topic."""
     source: Mapping[str, int]

@@ -56,7 +56,8 @@ class LagSample:
     behind_at: Int64 | None
     """By partition, the time of its newest such commit if that one was behind; otherwise -1."""
     seconds: float
-    """The age of the oldest record that the group has not read, in seconds; 0: there is no lag."""
+    """The age of the oldest record that the group has not read, in seconds, in partitions whose lag
+    no reader that keeps pace leaves; 0: there is none."""
     committed_at: int
     """The time of the group's newest commit in the topic; -1: the group reads it by plan alone."""
     source: Mapping[str, int]

@@ -39,8 +39,8 @@ WAITING_SECONDS = 5.0
 """Age of the oldest unread record from which records wait.
 
 A group that keeps pace and commits as rarely as clients do by default, every five seconds, reaches
-that age just before it commits, but has no load then: what has arrived since a commit counts as
-read, up to `drain.LONGEST_UNCOMMITTED_MS`.
+that age just before it commits. So a partition's age counts only if its lag is beyond that of such
+a reader, `drain.is_beyond_pace`.
 """
 LONG_LAG_SECONDS = 20.0
 """Seconds that a member of assumed capacity needs for its lag alone, from which records wait.

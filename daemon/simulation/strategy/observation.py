@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from levelwind.assignors.problem.drain import sum_by_member, waiting_records
+from levelwind.assignors.problem.drain import is_beyond_pace, sum_by_member, waiting_records
 from levelwind.streaming.rules.event_time import UNKNOWN
 from levelwind.streaming.rules.member_loads import RATE_SCALE, MemberLoads
 from levelwind.streaming.rules.skew import WAITING_SECONDS
@@ -75,8 +75,7 @@ class Observation:
         """
         if not self._interval:
             return left
-        age_ms = (now - self._committed_at) * 1000.0
-        return waiting_records(left + self._uncommitted, rates, age_ms)
+        return waiting_records(left + self._uncommitted, rates, self._age_ms(now))
 
     def sampled(
         self,
@@ -105,21 +104,29 @@ class Observation:
         index[live] = np.arange(len(live))
         owned = np.flatnonzero(index[owner] >= 0)
         rates = recent.rates()
+        lag = self.lag(left, rates, now)
         loads = MemberLoads.of(
-            lag=self.lag(left, rates, now)[owned],
+            lag=lag[owned],
             rate=np.rint(rates[owned] * RATE_SCALE).astype(np.int64),
             owner=index[owner][owned],
             announced=capacity[live],
             speed=self.speeds[live],
         )
         old = recent.younger(WAITING_SECONDS)
-        is_old = old is not None and bool((left + self._uncommitted > old).any())
+        unread = left + self._uncommitted
+        beyond = is_beyond_pace(unread, lag, self._age_ms(now))
+        is_old = old is not None and bool((beyond & (unread > old)).any())
         is_behind = bool((self._learned.since[live] != UNKNOWN).any())
         self._newest = now, loads.figures(waiting=is_old or is_behind)
         if not rhythm.samples:
             return self._newest
         self._unjudged = before
         return self._judged(now)
+
+    def _age_ms(self, now: float) -> Floats:
+        """Time since the last commit of each partition."""
+        age_ms: Floats = (now - self._committed_at) * 1000.0
+        return age_ms
 
     def _judged(self, now: float) -> tuple[float, SkewFigures] | None:
         """The sample that is judged now, if any; each is judged once."""

@@ -8,13 +8,13 @@ without an exact cut show no steps: which commits they count depends on the batc
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from msgspec import Struct
 
-from levelwind.assignors.problem.drain import waiting_records
-from levelwind.streaming.rules.event_time import UNKNOWN, Int64
+from levelwind.assignors.problem.drain import is_beyond_pace, waiting_records
+from levelwind.streaming.rules.event_time import UNKNOWN, Floats, Int64
 from levelwind.streaming.rules.speed import BEHIND_MS
 from levelwind.streaming.topic.lag.commit_cells import LagRequest, joined
 
@@ -94,8 +94,21 @@ def commit_steps(lags: Lags, samples: Sequence[SampleRequest]) -> CommitSteps:
     )
 
 
-def waiting(lags: Lags) -> Int64:
-    """Records that wait for the groups; see `waiting_records`."""
+class Waiting(NamedTuple):
+    """What waits for the groups, beyond what readers that keep pace have yet to commit."""
+
+    records: Int64
+    """A matrix, groups by partitions: see `waiting_records`."""
+    seconds: Floats
+    """By group, the age of its oldest unread record in a partition with such lag; 0: there is none.
+    """
+
+
+def waiting(lags: Lags) -> Waiting:
+    """What waits for the groups."""
     age = lags.rows.numbers(lambda state: state.at) - lags.committed_at
     age = np.where(lags.committed_at == UNKNOWN, 0, age)
-    return waiting_records(lags.lag.lag, lags.rows.by_row(lags.rate), age)
+    records = waiting_records(lags.lag.lag, lags.rows.by_row(lags.rate), age)
+    beyond = is_beyond_pace(lags.lag.lag, records, age)
+    seconds = np.where(beyond, np.nan_to_num(lags.seconds), 0.0).max(axis=1, initial=0.0)
+    return Waiting(records, seconds)

@@ -108,11 +108,10 @@ def _lag_samples(
     lags: Lags, samples: Sequence[SampleRequest], rule: LagRule, split: Iterable[BucketRows]
 ) -> Iterator[Row]:
     """The groups' lag at samples: the input of the skew rule."""
-    records, steps = waiting(lags), commit_steps(lags, samples)
+    waits, steps = waiting(lags), commit_steps(lags, samples)
     step_of_row = np.full(lags.rows.request.size, UNKNOWN, np.int64)
     step_of_row[steps.row] = np.arange(steps.row.size)
     rates = scaled_rate(lags.rate)
-    longest = np.nan_to_num(lags.seconds).max(axis=1, initial=0.0)
     committed_at = lags.committed_at.max(axis=1, initial=UNKNOWN)
     states = [sample.lag.state for sample in samples]
     at = np.array([state.at for state in states], np.int64)
@@ -133,11 +132,11 @@ def _lag_samples(
             groups=of_bucket.groups,
             topic=of_bucket.topic,
             group=of_bucket.group,
-            lag=records[rows],
+            lag=waits.records[rows],
             stepped=stepped,
             advance=steps.advance[step],
             behind_at=steps.behind_at[step],
-            seconds=longest[rows],
+            seconds=waits.seconds[rows],
             committed_at=committed_at[rows],
             commit_logs=tuple([f"{rule.commits_topic}/{source}" for source in sources]),
             commit_log=commit_log,

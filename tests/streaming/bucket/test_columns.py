@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from levelwind.assignors.problem.drain import LONGEST_UNCOMMITTED_MS
 from levelwind.assignors.protocol.records import Tombstone
 from levelwind.streaming import output
 from levelwind.streaming.bucket import state as bucket_state
@@ -25,7 +26,7 @@ from levelwind.streaming.messages.packing import PackingError, pack
 from levelwind.streaming.messages.rows import Kind, SinkRow
 from levelwind.streaming.rules.cadence import LASTING_SKEW_MS
 from levelwind.streaming.rules.event_time import JUMP_MS, UNKNOWN
-from levelwind.streaming.rules.skew import WAITING_SECONDS, SkewRule, SkewRun
+from levelwind.streaming.rules.skew import SkewRule, SkewRun
 from levelwind_testing.examples import examples
 from levelwind_testing.pipeline.coordinator_commands import Groups, owners, plan_of
 from levelwind_testing.pipeline.local_pipeline import (
@@ -520,7 +521,7 @@ def test_skew_by_guesses_is_at_stake_for_a_minute_and_a_trigger_once_records_wai
     story, pipeline = settled()
     at_stake, raised = [], []
     stops = 100
-    for second in range(4, stops + 10):
+    for second in range(4, stops + 14):
         ends = [100 + 300 * (second - 3), 100, 100 + 300 * (second - 3)]
         if second <= stops:
             for group in NAMES:
@@ -534,8 +535,28 @@ def test_skew_by_guesses_is_at_stake_for_a_minute_and_a_trigger_once_records_wai
     first = 4 + at_stake.index(True)
     seconds = [second for second, stakes in enumerate(at_stake, 4) if stakes]
     assert seconds == list(range(first, first + LASTING_SKEW_MS // 1000 + 1))
-    # The sample of that age is evaluated with the one a second later.
-    assert raised == [stops + WAITING_SECONDS + 1]
+    # No reader that keeps pace has a commit that old; the sample is evaluated with the next one.
+    assert raised == [stops + LONGEST_UNCOMMITTED_MS // SECOND + 2]
+
+
+@pytest.mark.parametrize("seconds", [1, 3, 4, 5, 5.1, 6, 8, 9.5])
+def test_how_often_a_group_that_keeps_pace_commits_raises_no_trigger_by_guesses(
+    seconds: float,
+) -> None:
+    """One member has all arrivals; just before a commit its oldest record is as old as the last."""
+    story, pipeline = settled()
+    due, raised = 4.03, []
+    for second in range(4, 80):
+        while due <= second:
+            read = 100 + round(300 * (due - 3))
+            for group in NAMES:
+                story.commits(due, group, "t", {0: read, 1: 100, 2: read})
+            due += seconds
+        end = 100 + 300 * (second - 3)
+        story.sample(second, "t", [end, 100, end])
+        raised += triggers(run(story, pipeline))
+        story.messages.clear()
+    assert raised == []
 
 
 # -- state as bytes
