@@ -94,7 +94,7 @@ def commit_steps(lags: Lags, samples: Sequence[SampleRequest]) -> CommitSteps:
     )
 
 
-class Waiting(NamedTuple):
+class WaitingLag(NamedTuple):
     """What waits for the groups, beyond what readers that keep pace have yet to commit."""
 
     records: Int64
@@ -104,11 +104,11 @@ class Waiting(NamedTuple):
     """
 
 
-def waiting(lags: Lags) -> Waiting:
+def waiting(lags: Lags) -> WaitingLag:
     """What waits for the groups."""
     age = lags.rows.numbers(lambda state: state.at) - lags.committed_at
     age = np.where(lags.committed_at == UNKNOWN, 0, age)
     records = waiting_records(lags.lag.lag, lags.rows.by_row(lags.rate), age)
     beyond = is_beyond_pace(lags.lag.lag, records, age)
     seconds = np.where(beyond, np.nan_to_num(lags.seconds), 0.0).max(axis=1, initial=0.0)
-    return Waiting(records, seconds)
+    return WaitingLag(records, seconds)
