@@ -76,7 +76,7 @@ def is_beyond_pace(lag: Longs, waiting: Longs, age_ms: Floats | Longs) -> Bools:
         waiting: those that wait, by `waiting_records`.
         age_ms: milliseconds since the partition's commit; 0 without one.
     """
-    beyond: Bools = (2 * waiting >= lag) | (np.asarray(age_ms) > LONGEST_UNCOMMITTED_MS)
+    beyond: Bools = (waiting >= lag - waiting) | (age_ms > LONGEST_UNCOMMITTED_MS)
     return beyond
 
 
