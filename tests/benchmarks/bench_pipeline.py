@@ -299,14 +299,6 @@ def benchmark_of(options: argparse.Namespace) -> Iterator["PipelineBenchmark"]:
             spark.stop()
 
 
-class Ends(NamedTuple):
-    """End of each topic's log under load."""
-
-    offset: int
-    at: int
-    """Time from which on it is that; milliseconds since the epoch."""
-
-
 class Reading(NamedTuple):
     """Records that were read together, as in one batch."""
 
@@ -343,8 +335,10 @@ class PipelineBenchmark:
         self.writer = OffsetsWriter(bootstrap)
         self.published = 0
         """Lag records that were seen."""
-        self.ends = Ends(FIRST_END, now_ms())
-        """The end of each topic's log after the last step under load."""
+        self.committed = FIRST_END
+        """Offset of the newest commit that was written under load."""
+        self.step = threading.Lock()
+        """Held while commits of one time are written."""
 
     def create_topics(self, load: Load) -> None:
         """Create the topics, with their layouts, samples and owners."""
@@ -472,7 +466,7 @@ class PipelineBenchmark:
                     before = len(batches)
                     for key in range(number * FEW, (number + 1) * FEW):
                         partition, name = keys[key * 37 % len(keys)]
-                        self.writer.write(name, commit_value(self.ends.offset, now_ms()), partition)
+                        self.writer.write(name, commit_value(self.committed, now_ms()), partition)
                     self.writer.producer.flush()
                     wait_until(
                         "batch", lambda known=before: sum(b.rows for b in batches[known:]) >= FEW
@@ -605,13 +599,12 @@ class PipelineBenchmark:
 
         begun = due = time.perf_counter()
         while not over.is_set():
-            # As on a broker, a commit is no older than an end of the log that is below it.
-            end, at = self.ends.offset, max(now_ms(), self.ends.at + 1)
             count = traffic.rate // 50 - 1 if traffic.is_busy(due - begun) else 0
-            for partition, key in itertools.islice(keys, count):
-                end += 1
-                self.writer.write(key, commit_value(end, at), partition)
-            self.ends = Ends(end, at)
+            with self.step:
+                at = now_ms()
+                for partition, key in itertools.islice(keys, count):
+                    self.committed += 1
+                    self.writer.write(key, commit_value(self.committed, at), partition)
             offset += 1
             self.writer.write(
                 probes[offset % PROBES], commit_value(offset, at, raw), 0, acknowledged(offset)
@@ -661,7 +654,9 @@ class PipelineBenchmark:
         ]
         while not over.wait(pause):
             cut = tuple(asked.get_watermark_offsets(log)[1] for log in logs)
-            end, at = self.ends
+            with self.step:
+                # As on a broker, a commit beyond the end is younger than the sample.
+                end, at = self.committed, now_ms() - 1
             self.writer.sample(PACED, PROBES, cut=cut, at=at)
             for topic, partitions in others:
                 self.writer.sample(topic, partitions, end, cut, at)
