@@ -338,6 +338,17 @@ ENDED_EACH_MINUTE = {
             15,
             90,
         ),
+        # Batches of a second, of four seconds without a pause, and of a second again.
+        (
+            "LevelwindBatchesLong",
+            {
+                "levelwind_pipeline_batch_seconds_sum": "0+4x80 324+15x160 2728+4x200",
+                "levelwind_pipeline_batch_seconds_count": "0+4x80 324+3.75x160 928+4x200",
+            },
+            20,
+            50,
+            80,
+        ),
     ],
 )
 def test_a_rare_fault_fires_once_it_is_counted_and_not_for_ever(
