@@ -142,4 +142,4 @@ def test_records_of_a_clock_that_is_ahead_are_not_taken_for_large_ones(opened, m
         with suppress(ClusterUnavailableError):
             topic.write(commits)
         topic.write(commits)
-        assert dict(topic.read()) == commits
+        wait_until("the commits", lambda: dict(topic.read()) == commits)
