@@ -140,7 +140,8 @@ class PipelineSection:
     """Settings of the Java client that Spark uses. What follows from `[kafka]` need not be given:
     the protocol, PLAIN and SCRAM, and certificates in PEM files. What is given here wins."""
     spark: ClientSettings = field(default_factory=dict)
-    """Settings of Spark."""
+    """Settings of Spark. They win; class paths of a local Spark come after the pipeline's own
+    jars."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

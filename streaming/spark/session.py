@@ -15,6 +15,7 @@ import shlex
 import sys
 import tempfile
 from contextlib import suppress
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JError
@@ -91,6 +92,7 @@ NOTHING_SHOWN = {
 
 Without an interface, too, Spark keeps the plan's text and the figures of the last thousand batches:
 48 MB of the heap after 700 of them."""
+CLASS_PATHS = ("spark.driver.extraClassPath", "spark.executor.extraClassPath")
 WORKER_SOCKETS = {"spark.python.unix.domain.socket.dir": "/tmp"}  # noqa: S108 - named at random
 """Where an executor's sockets are: a container of YARN has its own temporary directory at a path
 that is longer than the name of a socket may be."""
@@ -98,21 +100,27 @@ LONGEST_SOCKET_DIRECTORY = 60
 """Characters of a path that leave room for the name of a socket, of 43 among at most 103."""
 
 
-def options(jars: Sequence[Path], parallelism: int, *, shows_ui: bool = False) -> dict[str, str]:
-    """Settings for a local pipeline, under Spark's names; the arguments are those of `create`."""
-    classpath = os.pathsep.join(map(str, jars))
+def options(
+    jars: Sequence[Path], parallelism: int, chosen: Mapping[str, str] = MappingProxyType({})
+) -> dict[str, str]:
+    """Settings for a local pipeline, under Spark's names; the arguments are those of `create`.
+
+    Class paths that are chosen come after the jars, without which no pipeline runs.
+    """
     own = {
         "spark.master": f"local[{parallelism}]",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.extraClassPath": classpath,
-        "spark.executor.extraClassPath": classpath,
         "spark.python.daemon.module": WORKER_DAEMON,
         "spark.hadoop.fs.file.impl": LOCAL_FILE_SYSTEM,
         "spark.sql.streaming.checkpointFileManagerClass": CHECKPOINT_FILE_MANAGER,
     }
-    hidden = {} if shows_ui else NOTHING_SHOWN
-    return common_options() | worker_sockets() | own | hidden
+    class_paths = {
+        name: os.pathsep.join([*map(str, jars), *filter(None, [chosen.get(name)])])
+        for name in CLASS_PATHS
+    }
+    hidden = {} if chosen.get("spark.ui.enabled") == "true" else NOTHING_SHOWN
+    return common_options() | worker_sockets() | own | hidden | dict(chosen) | class_paths
 
 
 def worker_sockets() -> dict[str, str]:
@@ -215,7 +223,8 @@ def create(
         jars: the Kafka connector and what it needs, as deploy resolves them; a cluster gets them
             from this process.
         parallelism: the most tasks of a local session that work at the same time.
-        spark: settings of Spark's that override those of this module.
+        spark: settings of Spark's that override those of this module, but for `CLASS_PATHS` of a
+            local session, which they extend.
         log_level: level of Spark's own log, on standard error.
         jvm_options: options of the JVM of a local session; those of `spark` win.
     """
@@ -226,8 +235,7 @@ def create(
             name: settings[name] for name in settings.keys() - submitted_settings()
         } | chosen
     elif is_local(chosen):
-        shows_ui = chosen.get("spark.ui.enabled") == "true"
-        settings = options(jars, parallelism, shows_ui=shows_ui) | chosen
+        settings = options(jars, parallelism, chosen)
         os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         own_options = shlex.join([*jvm_options, *default_jvm_options(settings)])

@@ -33,9 +33,19 @@ def test_nothing_that_follows_from_one_machine_is_set_on_a_cluster() -> None:
 
 
 def test_who_shows_sparks_interface_sees_what_spark_shows() -> None:
-    hidden, shown = session.options(JARS, 2), session.options(JARS, 2, shows_ui=True)
+    chosen = {"spark.ui.enabled": "true"}
+    hidden, shown = session.options(JARS, 2), session.options(JARS, 2, chosen)
     assert hidden["spark.ui.enabled"] == "false"
-    assert shown == {n: v for n, v in hidden.items() if n not in session.NOTHING_SHOWN}
+    assert shown == {n: v for n, v in hidden.items() if n not in session.NOTHING_SHOWN} | chosen
+
+
+def test_a_class_path_that_the_settings_choose_leaves_the_connector_on_it() -> None:
+    chosen = {"spark.driver.extraClassPath": "/opt/hadoop/*", "spark.driver.memory": "2g"}
+    settings = session.options(JARS, 1, chosen)
+    assert settings["spark.driver.extraClassPath"] == "/jars/a.jar:/jars/b.jar:/opt/hadoop/*"
+    assert settings["spark.executor.extraClassPath"] == "/jars/a.jar:/jars/b.jar"
+    assert settings["spark.driver.memory"] == "2g"
+    assert session.options((), 1, chosen)["spark.driver.extraClassPath"] == "/opt/hadoop/*"
 
 
 @pytest.mark.parametrize(
