@@ -208,7 +208,6 @@ _RULES: tuple[tuple[FailureCause, str, re.Pattern[str]], ...] = (
         "the Kafka cluster does not answer, or refuses a request",
         re.compile(
             r"org\.apache\.kafka\.common\.(errors\.|KafkaException|config\.ConfigException)"
-            r"|UnknownHostException"
         ),
     ),
     # Below the brokers' rules, whose clients speak of connections, too; above those of damage: a
@@ -220,9 +219,9 @@ _RULES: tuple[tuple[FailureCause, str, re.Pattern[str]], ...] = (
             " refuses a request: the query goes on from its last batch once that is mended"
         ),
         re.compile(
-            r"\b(Connect|NoRouteToHost|PortUnreachable|Socket|SocketTimeout|ConnectTimeout|SSL\w*"
-            r"|NoHttpResponse|HttpChannelEOF|SdkClient|AWS\w+|AccessDenied|SafeMode|Standby"
-            r"|Retriable|AbfsRestOperation)Exception\b"
+            r"\b(UnknownHost|Connect|NoRouteToHost|PortUnreachable|Socket|SocketTimeout"
+            r"|ConnectTimeout|SSL\w*|NoHttpResponse|HttpChannelEOF|SdkClient|AWS\w+|AccessDenied"
+            r"|SafeMode|Standby|Retriable|AbfsRestOperation)Exception\b"
             r"|[Ss]tatus [Cc]ode: (401|403|408|429|5\d\d)\b|End of File Exception between local"
             r"|Stale file handle|Transport endpoint|Connection (timed out|reset|refused)"
             r"|Host is down|No route to host|Remote I/O error|\bETIMEDOUT\b"

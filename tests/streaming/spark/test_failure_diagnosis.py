@@ -85,6 +85,14 @@ CAUSES = [
                 " (Service: S3, Status Code: 400)"
             ),
             "java.net.SocketTimeoutException: Read timed out",
+            (
+                "java.lang.IllegalArgumentException: java.net.UnknownHostException: nn"
+                "\n\tat org.apache.hadoop.security.SecurityUtil.buildTokenService(S.java:465)"
+            ),
+            (
+                "software.amazon.awssdk.core.exception.SdkClientException: Received an"
+                " UnknownHostException when attempting to interact with a service."
+            ),
             "javax.net.ssl.SSLException: Connection reset",
         )
     ),
@@ -128,6 +136,14 @@ CAUSES = [
         )
     ),
     # The brokers' trouble is theirs, whatever the connections below them say.
+    (
+        FailureCause.CLUSTER,
+        (
+            "org.apache.kafka.common.KafkaException: Failed to create new KafkaAdminClient\n"
+            "Caused by: org.apache.kafka.common.config.ConfigException: No resolvable bootstrap"
+            " urls given in bootstrap.servers"
+        ),
+    ),
     (
         FailureCause.CLUSTER,
         (
