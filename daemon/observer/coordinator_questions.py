@@ -130,6 +130,7 @@ class CoordinatorQuestions:
         question: Question,
     ) -> tuple[Failures, list[str]]:
         now = asyncio.get_running_loop().time()
+        self._silent = {address: rest for address, rest in self._silent.items() if now < rest[0]}
         connections.within = within
         again = 0.0 if now < self._changing_until else min(within, CHANGE_SECONDS)
         inquiry = _Inquiry(connections, question, now + within, now + again)
@@ -160,8 +161,8 @@ class CoordinatorQuestions:
     async def _ask_one(self, inquiry: _Inquiry, address: Address, groups: Sequence[str]) -> None:
         connections = inquiry.connections
         now = asyncio.get_running_loop().time()
-        rests_until, waited = self._silent.get(address, (0.0, 0.0))
-        if now < rests_until and connections.within <= 2 * waited:
+        _, waited = self._silent.get(address, (0.0, 0.0))
+        if connections.within <= 2 * waited:
             inquiry.failures.update(_failed(groups, TimeoutError()))
             return
         try:
