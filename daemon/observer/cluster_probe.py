@@ -37,8 +37,9 @@ if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
     from levelwind.assignors.protocol.records import TopicRecord
-    from levelwind.daemon.observer.cluster_state import ClusterState, Selection
+    from levelwind.daemon.observer.cluster_state import ClusterState
     from levelwind.daemon.observer.probe_round import ProbeRound
+    from levelwind.daemon.observer.selection import Selection
 
 Partition = tuple[str, int]
 """A topic name and a partition number."""

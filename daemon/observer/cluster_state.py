@@ -10,7 +10,6 @@ revoked permissions hide it as well.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
@@ -18,7 +17,6 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from levelwind.assignors.protocol.records import BrokerRecord, OffsetsRecord, Tombstone, TopicRecord
-from levelwind.daemon.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -71,35 +69,6 @@ class ClusterState(Struct, frozen=True, kw_only=True):
 
     brokers: Mapping[int, BrokerRecord] = field(default_factory=dict)
     topics: Mapping[str, TopicRecord] = field(default_factory=dict)
-
-
-class Selection(Struct, frozen=True):
-    """Observed topics: those that an inclusion matches in full and no exclusion does."""
-
-    include: tuple[re.Pattern[str], ...]
-    exclude: tuple[re.Pattern[str], ...]
-
-    @classmethod
-    def of(cls, include: Iterable[str], exclude: Iterable[str]) -> Selection:
-        """Compile the expressions; raise `ConfigurationError` for an invalid one."""
-        return cls(_compiled("include", include), _compiled("exclude", exclude))
-
-    def __contains__(self, topic: str) -> bool:
-        return any(pattern.fullmatch(topic) for pattern in self.include) and not any(
-            pattern.fullmatch(topic) for pattern in self.exclude
-        )
-
-
-def _compiled(name: str, expressions: Iterable[str]) -> tuple[re.Pattern[str], ...]:
-    compiled = []
-    for expression in expressions:
-        try:
-            compiled.append(re.compile(expression))
-        except re.error as error:
-            raise ConfigurationError(
-                f"observer.{name}: {expression!r} is not a regular expression: {error}"
-            ) from error
-    return tuple(compiled)
 
 
 def with_deleted(observed: ClusterSnapshot, missing: frozenset[str]) -> ClusterSnapshot:

@@ -34,7 +34,6 @@ from levelwind.daemon.observer.cluster_probe import (
 from levelwind.daemon.observer.cluster_state import (
     UNKNOWN,
     ClusterState,
-    Selection,
     broker_counts,
     changed_samples,
     diff,
@@ -51,6 +50,7 @@ from levelwind.daemon.observer.held_commits import HeldCommits
 from levelwind.daemon.observer.last_records import LogTails, partitions_by_id
 from levelwind.daemon.observer.metadata_topic import MetadataTopic
 from levelwind.daemon.observer.probe_round import ProbeRound
+from levelwind.daemon.observer.selection import Selection
 from levelwind.daemon.telemetry.logger import Logger
 from levelwind.daemon.telemetry.throttle import Outage, Throttle, changes
 from levelwind.daemon.telemetry.unwritten_records import UnwrittenRecords

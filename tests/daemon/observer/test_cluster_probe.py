@@ -18,9 +18,9 @@ from levelwind.daemon.observer.cluster_probe import (
 from levelwind.daemon.observer.cluster_state import (
     ClusterState,
     ObservedTopic,
-    Selection,
     diff,
 )
+from levelwind.daemon.observer.selection import Selection
 
 
 def node(number):

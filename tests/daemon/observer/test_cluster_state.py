@@ -19,7 +19,6 @@ from levelwind.daemon.observer.cluster_state import (
     ClusterSnapshot,
     ClusterState,
     ObservedTopic,
-    Selection,
     broker_counts,
     changed_samples,
     diff,
@@ -32,6 +31,7 @@ from levelwind.daemon.observer.cluster_state import (
     unseen_brokers,
     without,
 )
+from levelwind.daemon.observer.selection import Selection
 
 RACKS = {1: "a", 2: "b", 3: "c"}
 
