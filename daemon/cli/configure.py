@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from levelwind.daemon.cli.options import format_option, with_settings
+from levelwind.daemon.config.listen import listen_address
 from levelwind.daemon.console import echo
 
 if TYPE_CHECKING:
@@ -30,6 +31,12 @@ def check(source: SettingsSource) -> None:
     settings.client()
     if settings.pipeline.run == "child":
         settings.java_client()
+    for name, listen in (
+        ("metrics.listen", settings.metrics.listen),
+        ("http.listen", settings.http.listen),
+    ):
+        if listen:
+            listen_address(name, listen)
     click.echo("the settings are valid", err=True)
 
 

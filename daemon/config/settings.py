@@ -38,6 +38,7 @@ from levelwind.daemon.control.settings import (
 from levelwind.daemon.durations import Seconds  # noqa: TC001 - the settings are validated by their annotations
 from levelwind.daemon.errors import ConfigurationError
 from levelwind.daemon.kafka.topic_specs import TopicSettings
+from levelwind.daemon.observer.selection import Selection
 from levelwind.daemon.observer.settings import ObserverSettings
 from levelwind.daemon.polling.settings import CommitSettings
 from levelwind.daemon.proxy.settings import ProxySettings
@@ -343,6 +344,7 @@ def load(path: Path | None = None, overrides: Mapping[str, Any] | None = None) -
             )
     if not addresses(settings.bootstrap):
         raise ConfigurationError(f"bootstrap: {settings.bootstrap!r} names no broker")
+    Selection.of(settings.observer.include, settings.observer.exclude)
     check_patterns(settings.groups)
     planned = {group: settings.planning_of(group) for group in settings.groups}
     if planned or settings.control.strategy != ControlSettings().strategy:

@@ -93,6 +93,8 @@ def run(
             ensure_writable(settings.state_dir, "state_dir", private=True)
             if settings.proxied_groups() or settings.commits.polled:
                 client_security(settings.client())  # at the start, not when the daemon takes over
+            if settings.pipeline.run == "child":
+                settings.java_client()  # likewise
             metrics = _serve_metrics(settings, on_exit)
             http = HttpServing()
             if serve_http is not None and settings.http.listen:

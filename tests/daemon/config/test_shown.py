@@ -56,6 +56,9 @@ def test_the_check_reads_files_and_derives_the_java_clients_settings():
     for pair, text in (
         ("kafka.sasl.password_file=/none", "No such file"),
         ("control.min_gian=1", "did you mean"),
+        ("observer.include=*-tmp", "not a regular expression"),
+        ("metrics.listen=9100", "not ADDRESS:PORT"),
+        ("http.listen=9100", "not ADDRESS:PORT"),
     ):
         done = CliRunner().invoke(main, ["config", "check", "--set", pair])
         assert done.exit_code == 2

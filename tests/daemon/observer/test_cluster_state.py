@@ -14,6 +14,7 @@ from levelwind.assignors.protocol.records import (
     encode,
     encode_key,
 )
+from levelwind.daemon.config.settings import load
 from levelwind.daemon.errors import ConfigurationError
 from levelwind.daemon.observer.cluster_state import (
     ClusterSnapshot,
@@ -271,7 +272,7 @@ def test_a_broken_expression_says_where_it_stands():
     with pytest.raises(
         ConfigurationError, match=r"observer\.exclude: '\(' is not a regular expression"
     ):
-        Selection.of([".*"], ["("])
+        load(overrides={"observer": {"exclude": ["("]}})
 
 
 def test_a_sample_never_has_its_high_watermark_below_the_stable_offset(known):
