@@ -231,7 +231,9 @@ class Daemon:
         Args:
             now: monotonic seconds.
         """
-        if (change := self._changed_settings()) is not None:
+        taking_over = self._term is not None and not self._term.planner.leading
+        # A planner that does not lead yet would drop the change.
+        if not taking_over and (change := self._changed_settings()) is not None:
             self._first_state = replace(
                 self._first_state, settings=change.settings, planning_of=change.planning_of
             )
@@ -323,6 +325,7 @@ class Daemon:
         self._watch_pipeline(time.monotonic())
         try:
             if self._term.begin():
+                self._read_at = time.monotonic()  # nothing was asked while it began
                 self._recovery_asked = self._ask(self._marks.recover)
         except FencedError as error:
             self._depose(str(error))

@@ -12,7 +12,12 @@ from levelwind.assignors.boot_clock import boot_seconds
 from levelwind.assignors.protocol.records import CanaryRecord
 from levelwind.assignors.protocol.topics import Topics
 from levelwind.daemon.config.settings import load
-from levelwind.daemon.control.boundary.control_events import MembersRead, Recovered, Ticked
+from levelwind.daemon.control.boundary.control_events import (
+    MembersRead,
+    Recovered,
+    SettingsChanged,
+    Ticked,
+)
 from levelwind.daemon.errors import ClusterUnavailableError, FencedError
 from levelwind.daemon.service import daemon as service
 from levelwind.daemon.service.daemon import Daemon
@@ -386,6 +391,33 @@ def test_a_daemon_that_takes_over_and_cannot_read_gives_the_lead_up(parts):
     parts.daemon.tick(time.monotonic() + 16)
     assert "left" in parts.done
     assert parts.events[-3:] == ["daemon.deposed", "daemon.standing_by", "daemon.lead_given_up"]
+
+
+def test_a_take_over_that_takes_longer_than_the_patience_is_none_that_cannot_read(
+    parts, monkeypatch
+):
+    def begin(_):
+        parts.daemon._read_at -= 16  # as if so many seconds had passed
+        return True
+
+    monkeypatch.setattr(ScriptedTerm, "begin", begin)
+    parts.run(TopicsRead())
+    parts.run(Recovered(records=()))
+    assert parts.daemon.leading_facts() is not None
+    assert "daemon.deposed" not in parts.events
+
+
+def test_settings_that_are_read_again_during_a_take_over_reach_the_planner(monkeypatch):
+    settings = load(overrides={"bootstrap": "nowhere:1"})
+    change = SettingsChanged(settings=settings.control, planning_of=settings.planning_of)
+    changes = []
+    parts = Parts(monkeypatch, changed_settings=lambda: changes.pop() if changes else None)
+    parts.run(TopicsRead())
+    changes.append(change)
+    parts.run()
+    assert change not in parts.done
+    parts.run(Recovered(records=()))
+    assert change in parts.done
 
 
 def test_readiness_says_which_part_a_daemon_has(parts):
