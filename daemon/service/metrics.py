@@ -30,6 +30,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.exposition import ThreadingWSGIServer
 from prometheus_client.registry import Collector
 
+from levelwind.assignors.boot_clock import boot_seconds
 from levelwind.daemon.config.listen import KEEP_ALIVE_SECONDS, listening_socket, shown_address
 from levelwind.daemon.control.settings import Cause
 from levelwind.daemon.gauges.group_families import families
@@ -38,6 +39,7 @@ from levelwind.daemon.service.availability.freeze_metrics import freeze_families
 from levelwind.daemon.service.availability.latest_facts import PATIENCE_SECONDS
 from levelwind.daemon.telemetry.pipeline_metrics import BUCKETS_SECONDS, PipelineMetrics
 from levelwind.daemon.telemetry.unwritten_records import UnwrittenRecords
+from levelwind.daemon.wall_clock import now_ms
 
 if TYPE_CHECKING:
     import socket
@@ -56,6 +58,17 @@ OUTCOMES = {
     "plan.suppressed": "suppressed",
     "plan.failed": "failed",
 }
+
+
+class ProcessFigures(ProcessCollector):
+    """The usual figures of the process, with the time of the system's start by the clocks.
+
+    The library reads that in /proc/stat, and has no figure at all where the file is hidden, as
+    `ProcSubset=pid` of a systemd unit hides it.
+    """
+
+    def _boot_time(self) -> float:
+        return now_ms() / 1000 - boot_seconds()
 
 
 class Metrics:
@@ -83,7 +96,7 @@ class Metrics:
         self._facts: Callable[[float], ControlFacts | None] = lambda _: None
         self._proxy_standings: dict[str, str] = {}
         self._readiness: Callable[[float], Readiness | None] = lambda _: None
-        ProcessCollector(registry=self.registry)
+        ProcessFigures(registry=self.registry)
         self._gauges = gauges or GroupGauges()
         self.unwritten = UnwrittenRecords()
         self._poll: PollFigures | None = None

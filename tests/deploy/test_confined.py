@@ -119,6 +119,8 @@ def test_daemon_pipeline_and_consumer_work_as_another_user_on_a_read_only_root(
         processes,
     )
     wait_for("first batch", lambda: pipeline.logged("pipeline.caught_up"), processes, BATCH_SECONDS)
+    with closing(urllib.request.urlopen(f"{base}/metrics", timeout=30)) as answer:  # noqa: S310 - loopback
+        assert b"process_start_time_seconds" in answer.read()
     for process in processes:
         assert "Read-only file system" not in process.output(), process.output()
         assert "Permission denied" not in process.output(), process.output()

@@ -9,7 +9,7 @@ from contextlib import closing
 from types import SimpleNamespace
 
 import pytest
-from prometheus_client import generate_latest, make_wsgi_app
+from prometheus_client import ProcessCollector, generate_latest, make_wsgi_app
 from prometheus_client.parser import text_string_to_metric_families
 
 from levelwind.assignors.protocol import partition_ranges as ranges
@@ -19,7 +19,7 @@ from levelwind.daemon.control.context import LogEvent
 from levelwind.daemon.control.settings import Cause
 from levelwind.daemon.control.state.control_facts import facts_about
 from levelwind.daemon.errors import ConfigurationError
-from levelwind.daemon.service.metrics import Metrics, ScrapeHandler, serve
+from levelwind.daemon.service.metrics import Metrics, ProcessFigures, ScrapeHandler, serve
 from levelwind_testing.control.play import Play
 from levelwind_testing.control.two_members import two_members
 from levelwind_testing.records import lag, member, skew_trigger, topic
@@ -64,6 +64,22 @@ def test_they_are_served_over_http(metrics):
         served.close()
     assert found["levelwind_info", "1.2.3"] == 1
     assert found["process_resident_memory_bytes",] > 0
+
+
+def test_figures_of_the_process_need_no_file_that_a_unit_hides(tmp_path):
+    """`ProcSubset=pid` leaves of /proc the directories of processes."""
+    (tmp_path / "self").symlink_to("/proc/self")
+    hidden, shown = (
+        ProcessFigures(proc=str(tmp_path), registry=None),
+        ProcessCollector(registry=None),
+    )
+    figures = {
+        collector: {family.name: family.samples[0].value for family in collector.collect()}
+        for collector in (hidden, shown)
+    }
+    assert figures[hidden].keys() == figures[shown].keys() > {"process_start_time_seconds"}
+    started = figures[shown]["process_start_time_seconds"]
+    assert figures[hidden]["process_start_time_seconds"] == pytest.approx(started, abs=60)
 
 
 def test_a_groups_lag_share_and_skew_are_those_of_its_state(metrics, play):
