@@ -220,6 +220,19 @@ def test_the_alerts_fire_on_what_they_are_about_and_not_before(check, tmp_path):
                         "series": 'levelwind_group_members{group="g",instance="a"}',
                         "values": "3x100",
                     },
+                    # A batch job: its plan stays while it has no member.
+                    {
+                        "series": 'levelwind_group_members_wanted{group="nightly",instance="a"}',
+                        "values": "1x100",
+                    },
+                    {
+                        "series": 'levelwind_group_members{group="nightly",instance="a"}',
+                        "values": "0x100",
+                    },
+                    {
+                        "series": 'levelwind_group_lag_records{group="nightly",instance="a"}',
+                        "values": "0x100",
+                    },
                     {"series": 'levelwind_leading{instance="a"}', "values": "1x40 0x60"},
                     {"series": 'levelwind_leading{instance="b"}', "values": "0x100"},
                 ],
