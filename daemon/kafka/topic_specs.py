@@ -34,6 +34,8 @@ COMPACTED: Mapping[str, str] = {
 KEPT: Mapping[str, str] = {
     "cleanup.policy": "delete",
     "retention.ms": str(30 * DAY_MS),
+    # By brokers' log.retention.bytes records would end earlier.
+    "retention.bytes": "-1",
     "segment.ms": str(DAY_MS),
 }
 # What the pipeline reads, too: Spark turns times into microseconds, and its query ends at a record

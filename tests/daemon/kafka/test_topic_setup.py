@@ -42,6 +42,9 @@ def test_states_are_compacted_and_dead_letters_are_kept_for_thirty_days(expected
     assert expected["levelwind.replays"].settings["retention.ms"] == "604800000"
     assert policies.pop("levelwind.decisions") == "delete"
     assert expected["levelwind.decisions"].settings["retention.ms"] == "7776000000"
+    for kind in ("dead-letters", "replays", "decisions"):
+        # A default of the brokers, log.retention.bytes, ends no record earlier.
+        assert expected[f"levelwind.{kind}"].settings["retention.bytes"] == "-1"
     assert set(policies.values()) == {"compact"}
     assert sorted(policies) == [
         "levelwind." + kind
