@@ -28,6 +28,8 @@ class LogImage:
         """By topic, partition, and the record's own key."""
         self._tombstones: OrderedDict[tuple[TopicKind, int, Key], None] = OrderedDict()
         self._most_tombstones = most_tombstones
+        self.lags = 0
+        """The number of records of lag."""
 
     def add(self, read: ConsumedRecord | UnreadMessage) -> None:
         """Take in the next record of a partition.
@@ -35,8 +37,10 @@ class LogImage:
         Each partition has records of its own of the keys that all partitions have.
         """
         key = (read.kind, read.partition, read.record.key)
-        self._newest.pop(key, None)  # the newest comes last
+        former = self._newest.pop(key, None)  # the newest comes last
         self._newest[key] = read.record
+        if read.kind == "lag":
+            self.lags += _is_there(read.record) - _is_there(former)
         if self._tombstones:
             self._tombstones.pop(key, None)
         if isinstance(read.record, Tombstone):
@@ -55,3 +59,7 @@ class LogImage:
                 read := record.read() if isinstance(record, UnreadLag) else record, Rejection
             )
         )
+
+
+def _is_there(record: Record | Tombstone | UnreadLag | None) -> bool:
+    return record is not None and not isinstance(record, Tombstone)

@@ -85,7 +85,8 @@ class RecordIntake:
         """The newest record of the pipeline; of two pipelines that of the younger. It is no part of
         the control."""
         self.lag_at: int | None = None
-        """Time of the newest sample of lag of any group, in milliseconds since the epoch."""
+        """Time of the newest sample of lag of any group, in milliseconds since the epoch; None: no
+        group has lag."""
         self._posting = False
         """Whether records are posted."""
         self._asked_at: Callable[[CanaryRecord], float | None] = lambda _: None
@@ -112,6 +113,8 @@ class RecordIntake:
         if self._noticed(read) or (read.kind in GROUPED and self._misplaced(read, key)):
             return
         self._image.add(read)
+        if not self._image.lags:
+            self.lag_at = None
         if self._posting:
             offset = read.offset if read.kind == "control" else None
             self._mailbox.put((read.kind, key, offset), RecordReceived(read.kind, read.record))

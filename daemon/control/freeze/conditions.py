@@ -90,8 +90,8 @@ class Vitals(Struct, frozen=True, kw_only=True):
     """Those of them that are offline, or answered for none of their partitions."""
     input: InputWatch = field(default_factory=InputWatch)
     lag_at: int | None = None
-    """Time of the newest sample of lag of any group, in milliseconds since the epoch; None before
-    the first."""
+    """Time of the newest sample of lag of any group, in milliseconds since the epoch; None while no
+    group has lag."""
 
 
 def frozen_reasons(

@@ -226,3 +226,20 @@ def test_a_record_that_its_topic_has_no_room_for_is_named_once_and_the_one_befor
     intake.on_record(read("lag", cut))
     intake.on_unread(UnreadMessage("lag", unread, HOME, 0, 1))
     assert not unwritten.found()
+
+
+def test_without_a_group_that_has_lag_there_is_no_newest_sample(intake):
+    """An old time of lag freezes planning, and would for good once the last group is gone."""
+    first, second = records.lag(5, at=2000), records.lag(5, topic="u", at=3000)
+    intake.on_record(read("lag", first))
+    unread = left_unread(second.group, second.topic, encode(second)[1])
+    for _ in range(2):
+        intake.on_unread(UnreadMessage("lag", unread, HOME, 0, 1))
+    assert intake.lag_at == 3000
+    intake.on_record(read("lag", Tombstone(second.key)))
+    assert intake.lag_at == 3000
+    for _ in range(2):
+        intake.on_record(read("lag", Tombstone(first.key)))
+        assert intake.lag_at is None
+    intake.on_record(read("lag", first))
+    assert intake.lag_at == 2000
