@@ -40,7 +40,7 @@ class LogImage:
         former = self._newest.pop(key, None)  # the newest comes last
         self._newest[key] = read.record
         if read.kind == "lag":
-            self.lags += _is_there(read.record) - _is_there(former)
+            self.lags += _is_present(read.record) - _is_present(former)
         if self._tombstones:
             self._tombstones.pop(key, None)
         if isinstance(read.record, Tombstone):
@@ -61,5 +61,5 @@ class LogImage:
         )
 
 
-def _is_there(record: Record | Tombstone | UnreadLag | None) -> bool:
+def _is_present(record: Record | Tombstone | UnreadLag | None) -> bool:
     return record is not None and not isinstance(record, Tombstone)
