@@ -18,7 +18,6 @@ times, and hands a state to Python one character at a time.
 from __future__ import annotations
 
 import struct
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
@@ -63,8 +62,8 @@ LEAST_NARROWED = 64
 """Length from which an array is narrowed: of a shorter one the search would cost more."""
 LEAST = np.dtype("<i8")
 """Type of the least number of a narrowed array."""
-SHAPES = 4096
-"""The number of second heads that are remembered."""
+REMEMBERED_HEADS, MAX_ARRAYS, MAX_HEAD = 32, 2**13, 2**18
+"""The number of long second heads that are remembered, and the arrays and bytes of one."""
 REMEMBERED_LISTS, MAX_REMEMBERED = 64, 2**16
 """The number of lists of names that are remembered, and the characters of one."""
 
@@ -250,7 +249,7 @@ def _narrowed(array: npt.NDArray[Any], low: int, span: int) -> tuple[str, bytes]
     return name, (array - array.dtype.type(low)).astype(narrower).tobytes()
 
 
-@lru_cache(maxsize=SHAPES)
+@remembered(REMEMBERED_HEADS, MAX_ARRAYS)
 def _written(shapes: tuple[Shape, ...]) -> bytes:
     return _encode(
         [
@@ -386,7 +385,7 @@ def _widened(
     return array
 
 
-@lru_cache(maxsize=SHAPES)
+@remembered(REMEMBERED_HEADS, MAX_HEAD)
 def _layout(
     shapes: bytes,
 ) -> tuple[tuple[tuple[str, np.dtype[Any], int, str, int], ...], int, int]:

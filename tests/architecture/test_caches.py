@@ -22,10 +22,6 @@ OF_SMALL_VALUES = {
         "bucket_keys": "the state keys of a pipeline",
     },
     "levelwind.streaming.messages.lag_json": {"_fractions": "one value"},
-    "levelwind.streaming.messages.packing": {
-        "_written": "the names and sizes of a state's columns",
-        "_layout": "the same",
-    },
     "levelwind.streaming.messages.remembered": {"of_short": "bounded", "of_long": "bounded"},
     "levelwind.streaming.output": {
         "_group_partition": "a name and a number",
