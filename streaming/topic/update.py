@@ -166,7 +166,8 @@ class TopicUpdate:
             else:  # a tombstone
                 self._apply_plans(raw.timestamp)
                 if not self._state.gone:
-                    self._detach_all(raw.timestamp)
+                    # After the last sample, whichever clock the tombstone's time is by.
+                    self._detach_all(max(raw.timestamp, self._state.at + 1))
                 self._state = recreation.deleted(self._state, raw.timestamp)
 
     def finish(self) -> tuple[TopicState | None, list[Row], TopicRequests]:

@@ -316,6 +316,23 @@ def test_a_deleted_topic_takes_state_and_lag_of_all_its_groups_away(first: str) 
         assert (pipeline.topics, pipeline.groups) == ({}, {})
 
 
+@pytest.mark.parametrize("behind", [-1, 0, 1])
+def test_a_topic_that_ends_by_a_clock_that_is_behind_leaves_none_of_its_lag(behind: int) -> None:
+    """The tombstone's time may be that of the brokers, or of a clock that was set back since."""
+    story = Story()
+    for topic, topic_id in (("t", ID), ("u", OTHER)):
+        story.layout(1, topic, [["a"]], topic_id=topic_id)
+        story.commits(2, "g", topic, {0: 60}, topic_id=topic_id)
+        story.sample(3, topic, [100], topic_id=topic_id)
+    before = len(story.messages)
+    story.sample(5, "t", [110])
+    story.gone(5 - behind, "t")
+    pipeline = LocalPipeline()
+    pipeline.run(story.messages[:before])
+    pipeline.run(story.messages[before:])
+    assert pipeline.group_state("g").lags.keys() == {"u"}
+
+
 def of_steps(
     steps: Iterable[tuple[str, str, int]], topic_id: bytes | None, *, exact: bool, sighted: bool
 ) -> Story:
