@@ -251,7 +251,9 @@ class ColumnUpdate:
         state = self.state
         number = self._numbers_of(part.groups)[part.group]
         committed = part.committed_at != UNKNOWN
-        unknown = np.unique(part.group[(number < 0) & committed])
+        # One that has been silent for so long would be dropped at once, with each sample anew.
+        alive = committed & (part.at[part.topic] - part.committed_at <= TTL_MS)
+        unknown = np.unique(part.group[(number < 0) & alive])
         self.unknown.update([part.groups[group] for group in unknown.tolist()])
         entry = self._entries(part, number)
         fits = (number >= 0) & (entry >= 0)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from levelwind.assignors.problem.drain import LONGEST_UNCOMMITTED_MS
-from levelwind.assignors.protocol.records import Tombstone
+from levelwind.assignors.protocol.records import Tombstone, encode_key
 from levelwind.streaming import output
 from levelwind.streaming.bucket import state as bucket_state
 from levelwind.streaming.bucket.bucket_batch import BucketBatch
@@ -308,6 +308,24 @@ def busy_logs(draw: st.DrawFn) -> Groups:
             cut = (story.written[OFFSETS],)
             story.sample(now, topic, [end, end, end // 2], topic_id=IDS[topic], commits=cut)
     return story
+
+
+def test_a_group_that_has_been_silent_for_long_costs_its_bucket_nothing() -> None:
+    """Brokers may keep commits for longer than the pipeline keeps a group without members."""
+    story, silent, alive = Groups(), *PLANNED
+    age = TTL_MS // SECOND + 10
+    story.layout(1, "t", [["a"]] * PARTITIONS)
+    story.commits(1, silent, "t", {0: 5})
+    story.commits(age, alive, "t", {0: 5})
+    pipeline = LocalPipeline()
+    story.sample(age, "t", [10] * PARTITIONS)
+    pipeline.run(story.messages)
+    pipeline.groups, read = WatchedValues(pipeline.groups), len(story.messages)
+    story.sample(age + 1, "t", [11] * PARTITIONS)
+    assert {row.key for row in pipeline.run(story.messages[read:])} == {
+        encode_key(("lag", alive, "t"))
+    }
+    assert "groups" not in pipeline.groups.read, "the group was built up, and dropped again"
 
 
 @pytest.mark.slow
