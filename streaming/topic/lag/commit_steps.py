@@ -72,7 +72,11 @@ def commit_steps(lags: Lags, samples: Sequence[SampleRequest]) -> CommitSteps:
     if not any(exact):
         return CommitSteps.none(rows.partitions)
     before = joined([sample.sampled for sample in samples])[cells.entry]
-    step = cells.column("offset")[cells.entry] - before
+    offset = cells.column("offset")[cells.entry]
+    begin = np.broadcast_to(rows.by_partition(lambda state: state.begin), rows.shape).reshape(-1)
+    begin = begin[cells.cell]
+    # What the log lost before it was read was passed over, and not consumed.
+    step = offset - np.where(offset > begin, np.maximum(before, begin), before)
     moved = (before != UNKNOWN) & (step > 0)
     row_of_cell = cells.cell // max(rows.partitions, 1)
     if not all(exact):

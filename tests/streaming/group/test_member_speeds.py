@@ -34,6 +34,7 @@ class Workers(Story):
     def __init__(self, backlog: int = BACKLOG) -> None:
         Story.__init__(self)
         self.ends = [backlog] * PARTITIONS
+        self.begins = [0] * PARTITIONS
         self.done = [0] * PARTITIONS
         self.second = 1
         self.layout(0, "t", [["a"]] * PARTITIONS)
@@ -66,7 +67,8 @@ class Workers(Story):
 
     def take_sample(self) -> None:
         """Sample the topic, with the end of the offsets topic."""
-        self.sample(self.second, "t", self.ends, commits=(self.written.get(OFFSETS, 0),))
+        commits = (self.written.get(OFFSETS, 0),)
+        self.sample(self.second, "t", self.ends, self.begins, commits=commits)
 
 
 def speeds(story: Story, **more: Any) -> dict[str, tuple[float, float]]:
@@ -161,6 +163,19 @@ def test_records_of_other_partitions_count_for_no_window() -> None:
         story.member(story.second, "g", name, {"t": owned})
     story.work(20, {"m0": 300, "m1": 100}, owned=swapped)
     assert {name: speed for name, (speed, _) in speeds(story).items()} == {"m0": 300, "m1": 100}
+
+
+@pytest.mark.parametrize("seen_first", [0, 2])
+def test_records_that_the_log_lost_before_they_were_read_are_no_speed(seen_first: int) -> None:
+    """A reader that retention overtakes commits a segment further on, and is no faster for it."""
+    story, work = Workers(), {"m0": 300, "m1": 100}
+    for begin in (40_000, 50_000, 60_000):
+        story.work(3, work)
+        story.begins[0] = begin
+        story.work(seen_first, work)
+        story.done[0] = begin
+    story.work(3, work)
+    assert {name: speed for name, (speed, _) in speeds(story).items()} == work
 
 
 def test_a_member_that_restarts_keeps_its_speed_and_one_that_left_long_ago_has_none() -> None:
