@@ -105,8 +105,8 @@ AUTHORIZATION_ERRORS = frozenset(
 
 
 def admin(config: Mapping[str, Any]) -> AdminClient:
-    """Make an admin client."""
-    return _make(AdminClient, config, {})
+    """Make an admin client; it never creates a topic by asking for it, as a producer would."""
+    return _make(AdminClient, config, {"allow.auto.create.topics": False})
 
 
 def producer(config: Mapping[str, Any], required: Mapping[str, Any]) -> Producer:

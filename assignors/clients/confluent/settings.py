@@ -44,6 +44,9 @@ RESERVED_SETTINGS: Mapping[str, str] = {
     "heartbeat.interval.ms": "give `timers`",
     "transactional.id": "give `fencing`",
 }
+NEVER_CREATES: Mapping[str, Any] = {"allow.auto.create.topics": False}
+"""For producers, and for admin clients, which are producers to librdkafka: brokers that allow it
+make a deleted topic again, with one partition and without compaction, when one asks for it."""
 # Prefixes of connection settings, which the clients of the hand-over get as well.
 CONNECTION_PREFIXES = (
     "bootstrap.servers",
@@ -257,7 +260,7 @@ def client_settings(
     return ClientSettings(
         consumer=_consumer(given, poll_interval, profile=profile, timers=timers),
         reader=_reader(connection, patience, group=profile.group),
-        admin={**connection, "socket.timeout.ms": patience},
+        admin={**connection, "socket.timeout.ms": patience, **NEVER_CREATES},
         producer=_producer(connection, patience, timers),
         transactions=_transactions(connection, profile, timers),
         question_timeout=patience / 1000,
@@ -315,9 +318,7 @@ def _producer(connection: Mapping[str, Any], patience: int, timers: Timers) -> d
         "enable.idempotence": True,
         "linger.ms": 0,
         "socket.timeout.ms": patience,
-        # Else brokers that allow it make a deleted topic again, with one partition and without
-        # compaction, as soon as a member announces itself.
-        "allow.auto.create.topics": False,
+        **NEVER_CREATES,
         "message.timeout.ms": max(int(timers.dead_after * 1000), 1000),
     }
 
