@@ -121,7 +121,7 @@ class PublishedPlans:
         """
         method = hasattr(notify, "__self__")
         self._notify = weakref.WeakMethod(notify) if method else lambda: notify
-        if self._thread is None:
+        if self._thread is None or not self._thread.is_alive():
             thread = Thread(
                 target=_read,
                 args=(weakref.ref(self), self._closing),
@@ -146,8 +146,9 @@ class PublishedPlans:
 
     def open_reader(self) -> Any:
         """A consumer at the beginning of the group's partition; None while there is no topic."""
-        reader = Consumer(self._config)
+        reader: Any = None
         try:
+            reader = Consumer(self._config)
             found = reader.list_topics(self._topic, timeout=METADATA_TIMEOUT_SECONDS).topics
             layout = found.get(self._topic)
             if layout is not None and layout.error is None and layout.partitions:
@@ -157,7 +158,8 @@ class PublishedPlans:
         except KafkaException as error:
             _log.warning("plans of group %s cannot be read yet: %s", self._group, error)
         self._first_look.set()
-        reader.close()
+        if reader is not None:
+            reader.close()
         return None
 
     def take(self, message: Any) -> None:
