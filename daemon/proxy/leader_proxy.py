@@ -85,13 +85,21 @@ class LeaderProxy:
         self._links: dict[str, GroupLink] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._running = threading.Event()
+        """Set once the loop runs, or could not be made."""
+        self._failure: OSError | None = None
         self._stopping: asyncio.Event | None = None
         self._thread = threading.Thread(target=self._run, name="leader-proxy", daemon=True)
 
     def start(self) -> None:
-        """Begin to look at the groups; it joins each when it has a plan for it."""
+        """Begin to look at the groups; it joins each when it has a plan for it.
+
+        Raises:
+            OSError: the system has no files for it.
+        """
         self._thread.start()
         self._running.wait()
+        if self._failure is not None:
+            raise self._failure
 
     def apply(self, group: str, plan: PublishedPlan | None) -> None:
         """Apply a plan that was published; None: the group has none any more."""
@@ -121,7 +129,15 @@ class LeaderProxy:
             link.handle(PlanArrived(plan))
 
     def _run(self) -> None:
-        asyncio.run(self._lead())
+        runner = asyncio.Runner()
+        try:
+            runner.get_loop()
+        except OSError as error:
+            self._failure = error
+            self._running.set()
+            return
+        with runner:
+            runner.run(self._lead())
 
     async def _lead(self) -> None:
         self._loop, self._stopping = asyncio.get_running_loop(), asyncio.Event()
