@@ -348,6 +348,10 @@ class Daemon:
         except FencedError as error:
             self._depose(str(error))
             return
+        except ClusterUnavailableError as error:
+            self._depose(f"it cannot publish: {error}", farewell=True)
+            self._give_up_lead("it cannot publish")
+            return
         if not term.planner.leading or self._over.is_set():
             return
         epoch = term.planner.state.planner_epoch
@@ -361,10 +365,10 @@ class Daemon:
             self._leadership = self._leadership.led(epoch)
             term.lead_in(epoch)
 
-    def _depose(self, reason: str) -> None:
+    def _depose(self, reason: str, *, farewell: bool = False) -> None:
         epoch = self._leadership.planner_epoch
         self._leadership = self._leadership.deposed()
-        self._stand_by(reason, epoch)
+        self._stand_by(reason, epoch, farewell=farewell)
 
     def _stand_by(self, reason: str, planner_epoch: int, *, farewell: bool = False) -> None:
         self._fresh = False

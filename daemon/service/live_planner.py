@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from tenacity import RetryError, Retrying, retry_if_exception_type, wait_exponential
+from tenacity import Retrying, retry_if_exception_type, wait_exponential
 
 from levelwind.assignors.boot_clock import boot_seconds
 from levelwind.assignors.protocol.records import WireError
@@ -68,6 +68,7 @@ class Planner:
         over: AnyEvent,
         on_published: Callable[[Sequence[tuple[TopicKind, Record | Tombstone]]], None] = _ignore,
         frozen: Callable[[], Mapping[FreezeReason, str]] = dict,
+        given_up: Callable[[float], bool] = lambda _: False,
     ) -> None:
         """Make a planner that leads from its first `Recovered` on.
 
@@ -81,6 +82,8 @@ class Planner:
             over: set when the planner must perform no further effect.
             on_published: called with the records of each transaction that was committed.
             frozen: returns why planning is frozen for all groups; called at each tick.
+            given_up: whether what could not be published since a time, in boot seconds, is left to
+                another daemon; asked after each attempt.
         """
         self._state = state
         self._topics = topics
@@ -91,6 +94,7 @@ class Planner:
         self._over = over
         self._on_published = on_published
         self._frozen = frozen
+        self._given_up = given_up
         self._leading = False
         self.facts = LatestFacts()
         """Facts about the state, for other threads."""
@@ -118,6 +122,7 @@ class Planner:
         Raises:
             FencedError: another planner has taken over.
             UnpublishableError: the planner's own record is refused.
+            ClusterUnavailableError: publishing was given up; the state holds what no record says.
         """
         self._leading = self._leading or isinstance(event, Recovered)
         if not self._leading:
@@ -200,18 +205,22 @@ class Planner:
     def _publish(self, records: Sequence[OutgoingRecord]) -> bool:
         """Publish the records of one step; return whether that was done.
 
-        The state has moved on already, so publishing is tried until it succeeds or the planner is
-        to stop; assignments stay as they are meanwhile.
+        The state has moved on already, so publishing is tried until it succeeds, is given up, or
+        the planner is to stop; assignments stay as they are meanwhile.
         """
+        begun = boot_seconds()
         try:
             Retrying(
                 retry=retry_if_exception_type(ClusterUnavailableError),
                 wait=wait_exponential(max=10),
                 sleep=self._over.sleep,
-                stop=lambda _: self._over.is_set(),
+                stop=lambda _: self._over.is_set() or self._given_up(begun),
                 before_sleep=_log_retry,
+                reraise=True,
             )(self._publisher.publish, records)
-        except RetryError:
+        except ClusterUnavailableError:
+            if not self._over.is_set():
+                raise
             log.warning(
                 "publisher.transaction_left_open",
                 error="the planner was to stop while the cluster did not answer",

@@ -107,6 +107,7 @@ class Term:
             over,
             self._proxied.on_published,
             self._look_at_inputs,
+            self._cannot_publish,
         )
 
     def begin(self) -> bool:
@@ -250,6 +251,16 @@ class Term:
     def _look_at_inputs(self) -> Mapping[FreezeReason, str]:
         intake = self._intake
         return self.vitals.look(boot_seconds(), now_ms(), intake.pipeline, intake.lag_at)
+
+    def _cannot_publish(self, since: float) -> bool:
+        """Whether canaries are written and plans are not, for longer than a take-over may take.
+
+        Where canaries are not written either, no other daemon could do better.
+        """
+        written = self._canary is None or any(
+            sent_at > since for sent_at in self._canary.written().values()
+        )
+        return written and boot_seconds() - since >= self._settings.topic.timeout
 
     def _fence_commits(self, effect: FenceCommits) -> None:
         key = (effect.group, effect.incarnation)

@@ -393,6 +393,23 @@ def test_a_daemon_that_takes_over_and_cannot_read_gives_the_lead_up(parts):
     assert parts.events[-3:] == ["daemon.deposed", "daemon.standing_by", "daemon.lead_given_up"]
 
 
+def test_a_leader_that_cannot_publish_hands_over(parts):
+    parts.run(TopicsRead())
+    parts.run(Recovered(records=()))
+
+    def fail(_):
+        raise ClusterUnavailableError("no answer of broker 2")
+
+    parts.terms[0].planner.handle = fail
+    parts.run(MARK)
+    assert parts.term_done[-2:] == ["farewell", "left"]
+    assert parts.events[-3:] == ["daemon.deposed", "daemon.standing_by", "daemon.lead_given_up"]
+    reasons = [fields["reason"] for event, fields in parts.logged if event == "daemon.deposed"]
+    assert reasons == ["it cannot publish: no answer of broker 2"]
+    parts.run(ReadUntil(asked_at=1.0))
+    assert parts.lead.joined
+
+
 def test_a_take_over_that_takes_longer_than_the_patience_is_none_that_cannot_read(
     parts, monkeypatch
 ):

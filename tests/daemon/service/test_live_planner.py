@@ -39,7 +39,17 @@ class Parts:
         self.partitions = {TOPICS.assignments: 3, TOPICS.control: 1}
         over = AnyEvent(self.stop)
         fence = self.fence_commits
-        self.planner = Planner(state, TOPICS, self.partitions, self, fence, self, over)
+        self.given_up = False
+        self.planner = Planner(
+            state,
+            TOPICS,
+            self.partitions,
+            self,
+            fence,
+            self,
+            over,
+            given_up=lambda _: self.given_up,
+        )
 
     def _step(self, state, event, clock):
         self.handled.append(event)
@@ -128,6 +138,14 @@ def test_a_publication_that_does_not_end_is_left_when_the_time_is_over(parts, mo
     parts.effects = [Publish(records=(("control", REQUEST),)), LEADING]
     parts.planner.handle(Recovered(records=()))
     assert parts.done[-1] == ("warning", "publisher.transaction_left_open")
+
+
+def test_a_publication_that_is_given_up_is_left_to_another_planner(parts):
+    parts.failures, parts.given_up = 1, True
+    parts.effects = [Publish(records=(("control", REQUEST),)), LEADING]
+    with pytest.raises(ClusterUnavailableError, match="no answer"):
+        parts.planner.handle(Recovered(records=()))
+    assert parts.done == []
 
 
 def test_a_higher_epoch_of_another_planner_fences_this_one(parts):
