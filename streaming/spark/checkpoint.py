@@ -54,6 +54,8 @@ BEGUN_FIELD = "begun"
 """Field of the marker: when the checkpoint was made, milliseconds since the epoch."""
 QUERY_FIELD = "query"
 """Field of the marker: the name of the query's directory, where it is not `QUERY`."""
+TOPICS_FIELD = "topics"
+"""Field of the marker: the ids of topics, as `CheckpointShape.topics`."""
 OFFSETS_LINES = 2
 """Lines after the version: the settings of a batch, and the offsets of the one source."""
 COMMITS_LINES = 1
@@ -99,6 +101,9 @@ class CheckpointShape:
     """Number of partitions of the state, which a query keeps, and of buckets of groups."""
     commits: str = OFFSETS_TOPIC
     """Topic that commits are read from."""
+    topics: Mapping[str, str] = field(default_factory=dict)
+    """By name, the ids of the topics that the state rests on, as far as they are known. Offsets of
+    a topic that was deleted may all exist in one that was made again under its name."""
 
 
 READ_UP_SHARE = 4
@@ -198,6 +203,8 @@ def _prepare(
         if reason is None:
             if life is not None:
                 _keep_batch_limit(files, name, life)
+            if (known := {**_topics_in(marker), **shape.topics}) != _topics_in(marker):
+                _write(files, MARKER, marker | {TOPICS_FIELD: known})
             return Checkpoint(location=files.location(name), name=name, query=path, set_aside=None)
         moved_to = _move_aside(path, now) if path is not None else files.location(name)
         set_aside = SetAside(moved_to=moved_to, reason=reason)
@@ -286,6 +293,12 @@ def _name_in(marker: Any) -> str:
     """The name of the query's directory by the marker; the usual one where it says nothing."""
     name = marker.get(QUERY_FIELD) if isinstance(marker, dict) else None
     return name if isinstance(name, str) and name and "/" not in name else QUERY
+
+
+def _topics_in(marker: Mapping[str, Any]) -> dict[str, str]:
+    """The ids of topics by the marker; none where an older release wrote it."""
+    topics = marker.get(TOPICS_FIELD)
+    return topics if isinstance(topics, dict) else {}
 
 
 def _path(files: CheckpointFiles, name: str) -> Path | None:
@@ -416,9 +429,13 @@ def _had_read_all(
 
 def _difference(marker: Mapping[str, Any], shape: CheckpointShape) -> str | None:
     """The first part of a shape that a marker has otherwise; None: there is none."""
-    for part, expected in asdict(shape).items():
+    for name, found in _topics_in(marker).items():
+        if shape.topics.get(name, found) != found:
+            return f"topic {name} was deleted, and made again, since"
+    for part, label in _SHAPE_LABELS.items():
+        expected = getattr(shape, part)
         if (found := marker.get(part, _SHAPE_DEFAULTS.get(part))) != expected:
-            return f"its {_SHAPE_LABELS[part]} is {found!r}, not {expected!r}"
+            return f"its {label} is {found!r}, not {expected!r}"
     return None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from py4j.protocol import Py4JJavaError
 
@@ -29,6 +29,8 @@ RATED_MS, SHORTEST_RATED_MS = 86_400_000, 60_000
 """Longest and shortest time that the rate of a topic's records is the mean of."""
 OFFSETS_TIMEOUT_MS = 3_000
 """Time for the answers of the leaders, of which some may be gone."""
+NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
+"""The id of a topic, as Kafka's client writes it, on brokers that give none."""
 PROBE_GROUP = "levelwind-pipeline"
 """A group that nobody joins: asking for its coordinator makes a new cluster create the offsets
 topic."""
@@ -45,6 +47,15 @@ class ClusterDescription:
     """By topic that is written, the largest message that it takes."""
     tombstones_ms: Mapping[str, int]
     """By topic that is read, the time for which it keeps its tombstones, if it is compacted."""
+    ids: Mapping[str, str]
+    """Id of each topic, where the brokers give ids."""
+
+
+class _ExistingTopic(NamedTuple):
+    id: str
+    partitions: int
+    shows_settings: bool
+    """Whether its settings may be asked for."""
 
 
 def describe(
@@ -72,7 +83,7 @@ def describe(
         read = [topic for topic, operation in topics.items() if operation == "READ"]
         return ClusterDescription(
             cluster_id=str(cluster_id),
-            partitions={topic: count for topic, (count, _) in existing.items()},
+            partitions={topic: found.partitions for topic, found in existing.items()},
             message_bytes={
                 topic: _setting(admin, jvm, topic, "max.message.bytes", BROKER_MESSAGE_BYTES)
                 for topic in topics
@@ -81,10 +92,11 @@ def describe(
             # No right is asked for that the pipeline can do without.
             tombstones_ms={
                 topic: _setting(admin, jvm, topic, "delete.retention.ms", BROKER_TOMBSTONES_MS)
-                if existing[topic][1]
+                if existing[topic].shows_settings
                 else BROKER_TOMBSTONES_MS
                 for topic in read
             },
+            ids={topic: found.id for topic, found in existing.items() if found.id != NO_ID},
         )
 
 
@@ -125,12 +137,8 @@ def _admin_client(spark: SparkSession, settings: PipelineSettings) -> Iterator[A
         admin.close()
 
 
-def _existing(
-    admin: Any, jvm: Any, topic: str, operation: str, deadline: float
-) -> tuple[int, bool]:
-    """The number of a topic's partitions, and whether its settings may be asked for.
-
-    Waits for the topic until `deadline` (monotonic).
+def _existing(admin: Any, jvm: Any, topic: str, operation: str, deadline: float) -> _ExistingTopic:
+    """Describe a topic, and wait for it until `deadline` (monotonic).
 
     Raises:
         AccessDenied: the user may not do the operation.
@@ -152,8 +160,11 @@ def _existing(
             allowed = None if listed is None else {str(one) for one in listed}
             if allowed is not None and operation not in allowed:
                 raise _lacking(operation, topic, "the brokers do not list it as allowed")
-            count = int(description.partitions().size())
-            return count, allowed is None or "DESCRIBE_CONFIGS" in allowed
+            return _ExistingTopic(
+                id=str(description.topicId()),
+                partitions=int(description.partitions().size()),
+                shows_settings=allowed is None or "DESCRIBE_CONFIGS" in allowed,
+            )
         if topic == OFFSETS_TOPIC:
             groups = jvm.java.util.ArrayList()
             groups.add(PROBE_GROUP)

@@ -108,6 +108,41 @@ def test_a_checkpoint_of_another_shape_is_set_aside_and_kept(
     assert prepare(LocalFiles(tmp_path), replace(SHAPE, **change), now="t2").set_aside is None
 
 
+NAMED = replace(SHAPE, topics={"levelwind.assignments": "one", "levelwind.lag": "two"})
+
+
+def test_a_checkpoint_of_a_topic_that_was_made_again_is_set_aside(tmp_path: Path) -> None:
+    """Its offsets may all exist in the new topic, and nothing before them would be read."""
+    files = LocalFiles(tmp_path)
+    prepare(files, NAMED, now="t0")
+    assert prepare(files, NAMED, now="t1").set_aside is None
+    again = replace(NAMED, topics=NAMED.topics | {"levelwind.assignments": "three"})
+    assert checkpoint.kept_parallelism(files, again) is None
+    found = prepare(files, again, now="t2")
+    assert found.set_aside is not None
+    reason = "topic levelwind.assignments was deleted, and made again, since"
+    assert found.set_aside.reason == reason
+    assert prepare(files, again, now="t3").set_aside is None
+
+
+def test_ids_that_a_checkpoint_does_not_know_yet_are_kept_from_the_next_start_on(
+    tmp_path: Path,
+) -> None:
+    """Of an older release it knows none, and on old brokers there are none."""
+    files = LocalFiles(tmp_path)
+    prepare(files, SHAPE, now="t0")
+    marker = json.loads((tmp_path / "shape.json").read_text())
+    del marker["topics"]
+    (tmp_path / "shape.json").write_text(json.dumps(marker))
+    some = {"levelwind.assignments": "one"}
+    for topics in ({}, some, {}, NAMED.topics):
+        assert prepare(files, replace(SHAPE, topics=topics), now="t").set_aside is None
+    kept = json.loads((tmp_path / "shape.json").read_text())
+    assert kept == marker | {"topics": NAMED.topics}
+    again = replace(SHAPE, topics={"levelwind.lag": "three"})
+    assert prepare(files, again, now="t").set_aside is not None
+
+
 def test_the_shape_changes_with_the_version_of_each_state() -> None:
     from levelwind.streaming.bucket import state as bucket_state  # noqa: PLC0415 - of this test alone
     from levelwind.streaming.group import codec as group_codec  # noqa: PLC0415 - of this test alone

@@ -13,7 +13,13 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from confluent_kafka import Producer
-from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+from confluent_kafka.admin import (
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+    ResourceType,
+)
 from pyspark.sql import SparkSession
 
 from levelwind.assignors.protocol.topics import OFFSETS_TOPIC as OFFSETS
@@ -213,6 +219,39 @@ def test_a_pipeline_with_more_unread_than_tombstones_live_builds_its_state_anew(
     lw.sample(topic)
     wait_until("lag", lambda: lw.lag_of(group, topic).get("committed") == [6])
     wait_until("end of the input", lambda: after.is_done)
+    after.query.stop()
+    last = RunningQuery(spark, settings)
+    last.query.stop()
+    assert last.set_aside == []
+
+
+def test_a_pipeline_whose_topic_was_made_again_builds_its_state_anew(
+    spark: SparkSession, lone: Cluster, tmp_path: Path
+) -> None:
+    """Else a trigger that is active would not be published again, and its group not be planned."""
+    topic, group = "anew", "anew-readers"
+    lw = Installation(bootstrap=lone.bootstrap, prefix="anew-lw.", replication=1)
+    lw.create(topic)
+    lw.fill(topic, [10])
+    lw.observe(topic)
+    lw.commit(group, topic, {0: 4})
+    lw.sample(topic)
+    settings = PipelineSettings(
+        bootstrap=lw.bootstrap, checkpoint=tmp_path, prefix=lw.prefix, trigger_interval=0
+    )
+    before = RunningQuery(spark, settings)
+    wait_until("lag", lambda: lw.lag_of(group, topic))
+    wait_until("end of the input", lambda: before.is_done)
+    before.query.stop()
+    again = NewTopic(lw.topics.triggers, 4, 1)
+    lw.admin.delete_topics([again.topic])[again.topic].result(60)
+    lw.admin.create_topics([again])[again.topic].result(60)
+    after = RunningQuery(spark, settings)
+    (former,) = after.set_aside
+    assert former.reason == f"topic {again.topic} was deleted, and made again, since"
+    lw.commit(group, topic, {0: 6})
+    lw.sample(topic)
+    wait_until("lag", lambda: lw.lag_of(group, topic).get("committed") == [6])
     after.query.stop()
     last = RunningQuery(spark, settings)
     last.query.stop()
