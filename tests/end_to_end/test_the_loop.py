@@ -6,6 +6,7 @@ By `make rare` also on brokers of older releases.
 import json
 import urllib.request
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from itertools import cycle
 
@@ -13,6 +14,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from prometheus_client.parser import text_string_to_metric_families
 
+from levelwind.assignors.clients.published_plans import PublishedPlans
 from levelwind.assignors.handover.timers import Timers
 from levelwind.assignors.protocol import partition_ranges as ranges
 from levelwind.clients.confluent import ManagedConsumer, NotOwnedError
@@ -469,17 +471,29 @@ def test_groups_outlive_the_daemon_a_published_one_its_own_leader_and_a_successo
     members = subscribe(group, topic, ["kafka-python", "aiokafka", "aiokafka"], rate=60)
     for number in range(6):
         loop.produce(topic, number, 30)
-    subscribe.wait("the first plan", lambda: loop.daemon.logged("plan.published", group=group))
-    subscribe.wait(
-        "two partitions each", lambda: settled(members) and all(len(m.owned) == 2 for m in members)
-    )
-    hot = set(members[0].owned)
-    for number in hot:
-        loop.produce(topic, number, 2000)
-    subscribe.wait(
-        "the hot partitions with two members",
-        lambda: settled(members) and not any(hot <= m.owned for m in members),
-    )
+    with closing(
+        PublishedPlans({"bootstrap.servers": loop.bootstrap}, group, prefix=PREFIX)
+    ) as plans:
+        plans.follow(lambda: None)
+
+        def settled_by_the_plan():
+            """Nobody gets anything, without a daemon, who came after the last plan."""
+            plan = plans.newest(0)
+            planned = {} if plan is None else plan.assignments
+            shares = {name: set(share.get(topic, ())) for name, share in planned.items()}
+            return settled(members) and shares == {m.instance: m.owned for m in members}
+
+        subscribe.wait(
+            "two partitions each",
+            lambda: settled_by_the_plan() and all(len(m.owned) == 2 for m in members),
+        )
+        hot = set(members[0].owned)
+        for number in hot:
+            loop.produce(topic, number, 2000)
+        subscribe.wait(
+            "the hot partitions with two members",
+            lambda: settled_by_the_plan() and not any(hot <= m.owned for m in members),
+        )
 
     subscribe.wait("partitions", lambda: all(len(f.owned) == 2 for f in followers))
     owned = [set(f.owned) for f in followers]
