@@ -326,12 +326,12 @@ def start(
     files = files or open_files(spark, settings.checkpoint)
     operations = dict.fromkeys(read, "READ") | dict.fromkeys(written, "WRITE")
     cluster = cluster_metadata.describe(spark, settings, operations)
-    rests_on = (*read, topics.lag, topics.triggers)
+    known_by_id = (*read, topics.lag, topics.triggers)
     shape = CheckpointShape(
         cluster_id=cluster.cluster_id,
         prefix=settings.prefix,
         commits=settings.commits_topic,
-        topics={name: cluster.ids[name] for name in rests_on if name in cluster.ids},
+        topics={name: cluster.ids[name] for name in known_by_id if name in cluster.ids},
     )
     now = datetime.now(UTC)
     life = _tombstone_life(spark, settings, cluster, compacted, now)
