@@ -73,12 +73,11 @@ def commit_steps(lags: Lags, samples: Sequence[SampleRequest]) -> CommitSteps:
         return CommitSteps.none(rows.partitions)
     before = joined([sample.sampled for sample in samples])[cells.entry]
     offset = cells.column("offset")[cells.entry]
-    begin = np.broadcast_to(rows.by_partition(lambda state: state.begin), rows.shape).reshape(-1)
-    begin = begin[cells.cell]
+    row_of_cell, partition = np.divmod(cells.cell, max(rows.partitions, 1))
+    begin = np.broadcast_to(lags.begin, rows.shape)[row_of_cell, partition]
     # What the log lost before it was read was passed over, and not consumed.
     step = offset - np.where(offset > begin, np.maximum(before, begin), before)
     moved = (before != UNKNOWN) & (step > 0)
-    row_of_cell = cells.cell // max(rows.partitions, 1)
     if not all(exact):
         moved &= np.array(exact)[rows.request[row_of_cell]]
     if not moved.any():
@@ -89,7 +88,7 @@ def commit_steps(lags: Lags, samples: Sequence[SampleRequest]) -> CommitSteps:
     row = np.flatnonzero(has_step)
     advance = np.zeros((row.size, rows.partitions), np.int64)
     index = np.cumsum(has_step) - 1
-    advance[index[of_step], cells.cell[moved] % rows.partitions] = step[moved]
+    advance[index[of_step], partition[moved]] = step[moved]
     latest = np.array([sample.previous_at - BEHIND_MS for sample in samples], np.int64)
     waited = lags.present_at[row] <= latest[rows.request[row], None]
     behind = (advance > 0) & (lags.lag.lag[row] > 0) & waited

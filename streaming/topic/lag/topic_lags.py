@@ -90,6 +90,8 @@ class Lags:
     """The committed offsets; `UNKNOWN`: no commit."""
     committed_at: Int64
     """The times of the commits; `UNKNOWN`: no commit."""
+    begin: Int64
+    """The begins of the logs, as a matrix that fits the rows."""
     lag: Lag
     seconds: Floats
     """The age of the next record to read, in seconds; NaN: the partition's end is not known."""
@@ -139,6 +141,7 @@ class Lags:
             cells=cells,
             committed=committed,
             committed_at=cells.fill(cells.column("at")),
+            begin=begin,
             lag=lag,
             seconds=np.where(end < 0, np.nan, seconds),
             lower_bound=lower_bound,
