@@ -317,7 +317,6 @@ class Daemon:
             silent=round(self._leadership.silent, 1),
         )
         self._standing_by_logged = False
-        self._read_at = time.monotonic()
         self._took_over_at = boot_seconds()
         state = replace(self._first_state, planner_epoch=self.highest_epoch)
         self._term = self._make_term(state)
