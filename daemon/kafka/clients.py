@@ -20,6 +20,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Uuid
 from confluent_kafka.admin import AdminClient
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential
 
+from levelwind.assignors.clients.deleted_topics import NEVER_CREATES
 from levelwind.assignors.clients.idle_connections import with_idle_connections
 from levelwind.daemon.errors import ClusterUnavailableError, ConfigurationError
 from levelwind.daemon.telemetry.logger import Logger
@@ -105,17 +106,16 @@ AUTHORIZATION_ERRORS = frozenset(
 
 
 def admin(config: Mapping[str, Any]) -> AdminClient:
-    """Make an admin client; it never creates a topic by asking for it, as a producer would."""
-    return _make(AdminClient, config, {"allow.auto.create.topics": False})
+    """Make an admin client; it never creates a topic."""
+    return _make(AdminClient, config, NEVER_CREATES)
 
 
 def producer(config: Mapping[str, Any], required: Mapping[str, Any]) -> Producer:
-    """Make a producer; the operator's settings cannot override `required`.
+    """Make a producer, which never creates a topic.
 
-    It never creates a topic. Otherwise brokers that allow it would make a deleted topic again as
-    soon as somebody writes into it, with one partition and without compaction.
+    The operator's settings cannot override `required`.
     """
-    return _make(Producer, config, {**required, "allow.auto.create.topics": False})
+    return _make(Producer, config, {**required, **NEVER_CREATES})
 
 
 def consumer(config: Mapping[str, Any], required: Mapping[str, Any]) -> Consumer:

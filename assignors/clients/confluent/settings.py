@@ -10,6 +10,7 @@ from uuid import uuid4
 
 from confluent_kafka import IsolationLevel, libversion
 
+from levelwind.assignors.clients.deleted_topics import NEVER_CREATES
 from levelwind.assignors.clients.flat_settings import DEFAULT_TOPIC_CONFIG
 from levelwind.assignors.clients.idle_connections import with_idle_connections
 from levelwind.assignors.handover.member_state import MemberMachine, MemberProfile
@@ -44,9 +45,6 @@ RESERVED_SETTINGS: Mapping[str, str] = {
     "heartbeat.interval.ms": "give `timers`",
     "transactional.id": "give `fencing`",
 }
-NEVER_CREATES: Mapping[str, Any] = {"allow.auto.create.topics": False}
-"""For producers, and for admin clients, which are producers to librdkafka: brokers that allow it
-make a deleted topic again, with one partition and without compaction, when one asks for it."""
 # Prefixes of connection settings, which the clients of the hand-over get as well.
 CONNECTION_PREFIXES = (
     "bootstrap.servers",
