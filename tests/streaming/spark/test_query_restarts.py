@@ -53,6 +53,22 @@ def lone() -> Iterator[Cluster]:
         yield cluster
 
 
+def installed(lone: Cluster, topic: str) -> Installation:
+    """An installation of its own that has observed a topic of ten records in one partition."""
+    lw = Installation(bootstrap=lone.bootstrap, prefix=f"{topic}-lw.", replication=1)
+    lw.create(topic)
+    lw.fill(topic, [10])
+    lw.observe(topic)
+    return lw
+
+
+def settings_of(lw: Installation, directory: Path) -> PipelineSettings:
+    """The settings of an installation's pipeline, whose batches follow one another."""
+    return PipelineSettings(
+        bootstrap=lw.bootstrap, checkpoint=directory, prefix=lw.prefix, trigger_interval=0
+    )
+
+
 def of_version(newest_commit: int) -> SimpleNamespace:
     """The ingest module of a release that knows commits up to a version."""
 
@@ -81,9 +97,7 @@ def test_a_dead_letter_that_an_upgrade_can_read_counts_once_an_operator_retries_
     lw.create(topic, 2)
     lw.fill(topic, [10, 10])
     lw.observe(topic)
-    settings = PipelineSettings(
-        bootstrap=lw.bootstrap, checkpoint=tmp_path, prefix=lw.prefix, trigger_interval=0
-    )
+    settings = settings_of(lw, tmp_path)
 
     def command(*options: str) -> list[dict[str, Any]]:
         prefix = ("--bootstrap", lw.bootstrap, "--set", f"prefix={lw.prefix}")
@@ -134,10 +148,7 @@ def test_much_committed_is_the_work_of_two_tasks_and_a_state_keeps_its_number(
     spark: SparkSession, lone: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic, group = "busy", "writers"
-    lw = Installation(bootstrap=lone.bootstrap, prefix="busy-lw.", replication=1)
-    lw.create(topic)
-    lw.fill(topic, [10])
-    lw.observe(topic)
+    lw = installed(lone, topic)
     commits = itertools.count(1)
 
     def parallelism(directory: str, busy: float) -> tuple[int | None, bool]:
@@ -147,12 +158,7 @@ def test_much_committed_is_the_work_of_two_tasks_and_a_state_keeps_its_number(
         """
         monkeypatch.setattr(pipeline, "BUSY", busy)
         files = LocalFiles(tmp_path / directory)
-        settings = PipelineSettings(
-            bootstrap=lw.bootstrap,
-            checkpoint=files.directory,
-            prefix=lw.prefix,
-            trigger_interval=0,
-        )
+        settings = settings_of(lw, files.directory)
         running = RunningQuery(spark, settings)
         committed = next(commits)
         lw.commit(group, topic, {0: committed})
@@ -174,14 +180,9 @@ def test_a_pipeline_with_more_unread_than_tombstones_live_builds_its_state_anew(
     spark: SparkSession, lone: Cluster, tmp_path: Path
 ) -> None:
     topic, group = "away", "away-readers"
-    lw = Installation(bootstrap=lone.bootstrap, prefix="away-lw.", replication=1)
-    lw.create(topic)
-    lw.fill(topic, [10])
-    lw.observe(topic)
+    lw = installed(lone, topic)
     lw.commit(group, topic, {0: 4})
-    settings = PipelineSettings(
-        bootstrap=lw.bootstrap, checkpoint=tmp_path, prefix=lw.prefix, trigger_interval=0
-    )
+    settings = settings_of(lw, tmp_path)
 
     def write_aged(partition: int, *hours: int) -> None:
         """Write records of some age into a partition that has no others."""
@@ -230,15 +231,10 @@ def test_a_pipeline_whose_topic_was_made_again_builds_its_state_anew(
 ) -> None:
     """Else a trigger that is active would not be published again, and its group not be planned."""
     topic, group = "anew", "anew-readers"
-    lw = Installation(bootstrap=lone.bootstrap, prefix="anew-lw.", replication=1)
-    lw.create(topic)
-    lw.fill(topic, [10])
-    lw.observe(topic)
+    lw = installed(lone, topic)
     lw.commit(group, topic, {0: 4})
     lw.sample(topic)
-    settings = PipelineSettings(
-        bootstrap=lw.bootstrap, checkpoint=tmp_path, prefix=lw.prefix, trigger_interval=0
-    )
+    settings = settings_of(lw, tmp_path)
     before = RunningQuery(spark, settings)
     wait_until("lag", lambda: lw.lag_of(group, topic))
     wait_until("end of the input", lambda: before.is_done)
