@@ -166,8 +166,7 @@ class TopicUpdate:
             else:  # a tombstone
                 self._apply_plans(raw.timestamp)
                 if not self._state.gone:
-                    # After the last sample, whichever clock the tombstone's time is by.
-                    self._detach_all(max(raw.timestamp, self._state.at + 1))
+                    self._detach_all(raw.timestamp)
                 self._state = recreation.deleted(self._state, raw.timestamp)
 
     def finish(self) -> tuple[TopicState | None, list[Row], TopicRequests]:
@@ -335,8 +334,10 @@ class TopicUpdate:
         group with commits to the recreated topic learns of that topic at its first sample.
         """
         uncounted = set(self._state.uncounted_commits.group.tolist())
+        # After the last sample, whichever clock the time of the topic's end is by.
+        after = max(at, self._state.at + 1)
         for number in sorted(self.readers.names.keys() | uncounted):
-            self._detach(number, self._state.commits.groups[number], at)
+            self._detach(number, self._state.commits.groups[number], after)
 
     def _publish_samples(self, sampled: Int64, previous_at: int) -> None:
         """Send each reader its lag at the sample that was just applied, and its steps before."""

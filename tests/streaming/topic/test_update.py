@@ -316,9 +316,12 @@ def test_a_deleted_topic_takes_state_and_lag_of_all_its_groups_away(first: str) 
         assert (pipeline.topics, pipeline.groups) == ({}, {})
 
 
+@pytest.mark.parametrize("recreated", [False, True])
 @pytest.mark.parametrize("behind", [-1, 0, 1])
-def test_a_topic_that_ends_by_a_clock_that_is_behind_leaves_none_of_its_lag(behind: int) -> None:
-    """The tombstone's time may be that of the brokers, or of a clock that was set back since."""
+def test_a_topic_that_ends_by_a_clock_that_is_behind_leaves_none_of_its_lag(
+    behind: int, recreated: bool
+) -> None:
+    """The end's time may be that of the brokers, or of a clock that was set back since."""
     story = Story()
     for topic, topic_id in (("t", ID), ("u", OTHER)):
         story.layout(1, topic, [["a"]], topic_id=topic_id)
@@ -326,7 +329,10 @@ def test_a_topic_that_ends_by_a_clock_that_is_behind_leaves_none_of_its_lag(behi
         story.sample(3, topic, [100], topic_id=topic_id)
     before = len(story.messages)
     story.sample(5, "t", [110])
-    story.gone(5 - behind, "t")
+    if recreated:
+        story.layout(5 - behind, "t", [["b"]], topic_id=OTHER)
+    else:
+        story.gone(5 - behind, "t")
     pipeline = LocalPipeline()
     pipeline.run(story.messages[:before])
     pipeline.run(story.messages[before:])
