@@ -20,6 +20,9 @@ Value = TypeVar("Value")
 RETRY_PAUSES = DoublingPause(0.5, 30.0)
 """Seconds between two retries of most things."""
 
+MOST_KEYS = 10_000
+"""Keys that a throttle remembers: names of members and addresses are new for ever."""
+
 
 @dataclass(slots=True, kw_only=True)
 class Outage:
@@ -55,7 +58,10 @@ class Outage:
 
 @dataclass(slots=True, kw_only=True)
 class Throttle(Generic[Key]):
-    """Passes one event of each key an interval, and counts the suppressed ones."""
+    """Passes one event of each key an interval, and counts the suppressed ones.
+
+    Beyond `MOST_KEYS` the key that passed longest ago is forgotten.
+    """
 
     interval: float
     """Seconds from one event of a key to the next."""
@@ -67,7 +73,12 @@ class Throttle(Generic[Key]):
         if (last := self._passed_at.get(key)) is not None and now < last + self.interval:
             self._suppressed[key] = self._suppressed.get(key, 0) + 1
             return None
+        self._passed_at.pop(key, None)  # the dict is in the order of their last passing
         self._passed_at[key] = now
+        if len(self._passed_at) > MOST_KEYS:
+            oldest = next(iter(self._passed_at))
+            del self._passed_at[oldest]
+            self._suppressed.pop(oldest, None)
         return self._suppressed.pop(key, 0)
 
 

@@ -1,7 +1,7 @@
 """Events that are logged once, and events that are logged at intervals."""
 
 from levelwind.daemon.doubling_pause import DoublingPause
-from levelwind.daemon.telemetry.throttle import Outage, Throttle, changes
+from levelwind.daemon.telemetry.throttle import MOST_KEYS, Outage, Throttle, changes
 
 
 def test_an_outage_begins_once_and_ends_with_its_length():
@@ -40,6 +40,17 @@ def test_a_throttle_lets_one_through_and_counts_the_rest_of_each_key():
     assert throttle.allows("a", 9.9) is None
     assert throttle.allows("a", 10.0) == 2
     assert throttle.allows("a", 20.0) == 0
+
+
+def test_a_throttle_forgets_the_key_that_passed_longest_ago_beyond_the_most():
+    throttle = Throttle(interval=10.0)
+    for key in range(MOST_KEYS):
+        throttle.allows(key, 0.0)
+    assert throttle.allows(0, 10.0) == 0
+    assert throttle.allows(1, 9.0) is None
+    assert throttle.allows(MOST_KEYS, 10.0) == 0
+    assert throttle.allows(0, 11.0) is None
+    assert throttle.allows(1, 9.0) == 0, "it is remembered although there are newer ones"
 
 
 def test_changes_are_what_is_new_or_different_and_what_has_ended():
