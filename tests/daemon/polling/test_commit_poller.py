@@ -55,6 +55,7 @@ def test_a_fenced_poller_says_so_though_its_loop_gets_no_thread_to_end(make_poll
     with refused_threads("Thread-"):
         poller.start()
         wait_until("the end", lambda: rounds == ["closed"])
+        poller.stop()  # its thread's error comes after that
     assert poller.fenced_reason == "another daemon leads"
 
 
