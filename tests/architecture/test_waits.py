@@ -39,6 +39,16 @@ ALLOWED = {
 """By file: how many, and why. A number may only fall; benchmarks measure, and judge nothing."""
 
 
+UNAWAITED_TOPICS = {
+    "deploy/test_cluster.py": "a broker is down meanwhile",
+    "deploy/test_secure_cluster.py": "who may create topics is its subject",
+    "daemon/proxy/test_secure_proxy.py": "who may create topics is its subject",
+    "support/levelwind_testing/chaos/traffic.py": "partitions are added to its topics first",
+    "support/levelwind_testing/kafka/each_broker.py": "the one that waits",
+}
+"""Who asks brokers for topics otherwise than by `each_broker.create_topics`, and why."""
+
+
 def counts(text: str) -> Counts:
     if not CALL.search(text):  # most files, in little time
         return Counts(0, 0)
@@ -115,6 +125,18 @@ def test_each_sleep_and_each_comparison_of_clocks_in_the_tests_has_its_reason():
     found = {path: count for path, count in found.items() if count != Counts(0, 0)}
     assert found == {path: count for path, (count, _) in ALLOWED.items()}
     assert all(reason for _, reason in ALLOWED.values())
+
+
+def test_a_new_topic_is_known_to_each_broker_before_anybody_uses_it():
+    """A group whose coordinator does not know a topic yet keeps its empty assignment."""
+    asks = re.compile(r"\.create_topics\(")
+    found = {
+        str(path.relative_to(TESTS))
+        for path in sorted(TESTS.rglob("*.py"))
+        if "benchmarks" not in path.relative_to(TESTS).parts
+        if asks.search(path.read_text())
+    }
+    assert found == UNAWAITED_TOPICS.keys()
 
 
 def test_a_sleep_and_a_comparison_of_clocks_are_found_however_they_are_written():

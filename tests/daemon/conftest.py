@@ -11,7 +11,7 @@ from levelwind.assignors.protocol.topics import Topics
 from levelwind.daemon.kafka.topic_setup import ensure_topics
 from levelwind.daemon.kafka.topic_specs import TopicSettings
 from levelwind.deploy.cluster import Cluster
-from levelwind_testing.kafka.each_broker import await_topics, topics_at_each_broker
+from levelwind_testing.kafka.each_broker import await_topics, create_topics, topics_at_each_broker
 from levelwind_testing.kafka.scripted_broker import ScriptedBroker
 from levelwind_testing.waiting import wait_until
 
@@ -107,8 +107,7 @@ def kafka(client_config):
 
     def create(name, partitions=1, replication=1, **config):
         admin.list_topics(timeout=10)
-        admin.create_topics([NewTopic(name, partitions, replication, config=config)])[name].result()
-        await_topics(client_config, name)
+        create_topics(client_config, NewTopic(name, partitions, replication, config=config))
 
     def delete(name):
         admin.delete_topics([name])[name].result()

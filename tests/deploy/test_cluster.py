@@ -19,6 +19,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from levelwind.deploy import cluster as clusters
 from levelwind.deploy.cluster import Cluster, ClusterError
 from levelwind.deploy.ports import is_free
+from levelwind_testing.kafka.each_broker import create_topics
 from levelwind_testing.waiting import wait_until
 
 pytestmark = pytest.mark.integration
@@ -85,9 +86,7 @@ def read(cluster, topic, count):
 
 
 def create(cluster, topic, **settings):
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap} | QUIET)
-    for done in admin.create_topics([NewTopic(topic, **settings)]).values():
-        done.result()
+    create_topics({"bootstrap.servers": cluster.bootstrap}, NewTopic(topic, **settings))
 
 
 def test_every_broker_has_its_rack(cluster):
@@ -236,7 +235,8 @@ def test_a_lost_broker_is_missed_and_comes_back_in_another_rack(tmp_path):
         assert racks_of(cluster) == {1: "a", 2: "d", 3: "c"}
         cluster.stop_broker(1)
         wait_until("stop of a broker", lambda: racks_of(cluster) == {2: "d", 3: "c"})
-        create(cluster, "after", num_partitions=1, replication_factor=2)
+        admin = AdminClient({"bootstrap.servers": cluster.bootstrap} | QUIET)
+        admin.create_topics([NewTopic("after", 1, 2)])["after"].result(60)
         with pytest.raises(ValueError, match="broker 3 runs already"):
             cluster.start_broker(3)
 

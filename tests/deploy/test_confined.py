@@ -5,9 +5,10 @@ import urllib.request
 from contextlib import closing, suppress
 
 import pytest
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import NewTopic
 
 from levelwind.deploy.ports import free_ports
+from levelwind_testing.kafka.each_broker import create_topics
 from levelwind_testing.manifests import SYSTEMD, unit_options, words_of
 from levelwind_testing.processes.confined import ROOT, ConfinedProcess, missing
 from levelwind_testing.waiting import GENEROUS_SECONDS, wait_until
@@ -88,8 +89,7 @@ def test_daemon_pipeline_and_consumer_work_as_another_user_on_a_read_only_root(
     confined, cluster, fresh
 ):
     topic, group = fresh("orders"), fresh("group")
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
-    admin.create_topics([NewTopic(topic, PARTITIONS, 3)])[topic].result(30)
+    create_topics({"bootstrap.servers": cluster.bootstrap}, NewTopic(topic, PARTITIONS, 3))
     port = next(free_ports())
     command, variables = unit("levelwind.service")
     own = {"LEVELWIND_PIPELINE__RUN": "elsewhere", "LEVELWIND_HTTP__LISTEN": f"127.0.0.1:{port}"}

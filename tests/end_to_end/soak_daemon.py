@@ -42,6 +42,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 from levelwind.deploy.cluster import Cluster
 from levelwind.deploy.ports import free_ports
 from levelwind_testing.drawn_seeds import drawn_seed
+from levelwind_testing.kafka.each_broker import create_topics
 from levelwind_testing.kafka.log_offsets import log_offsets
 from levelwind_testing.processes.daemon_process import DaemonProcess
 from levelwind_testing.processes.member_process import MemberProcess
@@ -108,7 +109,7 @@ class Traffic:
                 self.failures["no answer"] += 1
 
     def make(self, topic: str, partitions: int) -> None:
-        self.admin.create_topics([NewTopic(topic, partitions, 3)])[topic].result(30)
+        create_topics({"bootstrap.servers": self.cluster.bootstrap}, NewTopic(topic, partitions, 3))
         self.sizes[topic] = partitions
 
     def produce(self):

@@ -7,12 +7,13 @@ from datetime import datetime
 from urllib.request import urlopen
 
 import pytest
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import NewTopic
 
 from levelwind.assignors.protocol.topics import Topics
 from levelwind.daemon.kafka.record_writer import outgoing, write
 from levelwind.daemon.wall_clock import now_ms
 from levelwind.deploy.cluster import Cluster
+from levelwind_testing.kafka.each_broker import create_topics
 from levelwind_testing.processes import shifted_clock
 from levelwind_testing.processes.daemon_process import DaemonProcess
 from levelwind_testing.records import lag
@@ -33,8 +34,7 @@ class Observed:
         self.cluster = cluster
         self.offsets = directory / "offset"
         self.awaited = Counter()
-        admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
-        admin.create_topics([NewTopic("orders", 6, 3)])["orders"].result(30)
+        create_topics({"bootstrap.servers": cluster.bootstrap}, NewTopic("orders", 6, 3))
         self.daemon = DaemonProcess(
             cluster.bootstrap,
             directory / "state",

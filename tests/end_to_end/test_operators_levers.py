@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import pytest
 from click.testing import CliRunner
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import NewTopic
 
 from levelwind.assignors.handover.timers import Timers
 from levelwind.daemon.cli.main import main
+from levelwind_testing.kafka.each_broker import create_topics
 from levelwind_testing.processes.daemon_process import timer_settings
 from levelwind_testing.processes.member_process import MemberProcess
 from levelwind_testing.processes.supervised_daemons import SupervisedDaemon
@@ -58,8 +59,8 @@ def stage(cluster, tmp_path_factory):
         def wait_for(self, *expected):
             self.wait(f"{expected}", lambda: tuple(self.counts()) == expected)
 
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
-    admin.create_topics([NewTopic(Stage.topic, PARTITIONS, 1)])[Stage.topic].result(30)
+    new = NewTopic(Stage.topic, PARTITIONS, 1)
+    create_topics({"bootstrap.servers": cluster.bootstrap}, new)
     stage = Stage()
     stage.members = []
     stage.daemon = SupervisedDaemon(

@@ -19,6 +19,7 @@ from levelwind.assignors.protocol.topics import OFFSETS_TOPIC, Topics
 from levelwind.clients.confluent import ManagedConsumer
 from levelwind.daemon.kafka.topic_reader import read_to_end
 from levelwind_testing.kafka.broker_releases import RELEASES, WITHOUT_KIP_848
+from levelwind_testing.kafka.each_broker import create_topics
 from levelwind_testing.kafka.log_offsets import log_offsets
 from levelwind_testing.kafka.managed_consumers import poll_until
 from levelwind_testing.kafka.plain_commits import commit_offsets
@@ -43,7 +44,7 @@ def release(request):
 def brokers(release, tmp_path_factory):
     directory = tmp_path_factory.mktemp("secure")
     with secure_brokers(directory, 3, log_allowed=True, version=release) as brokers:
-        brokers.admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(30)
+        create_topics(brokers.cluster.admin_settings, NewTopic(TOPIC, PARTITIONS, 1))
         yield brokers
 
 

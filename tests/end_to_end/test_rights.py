@@ -13,6 +13,7 @@ from confluent_kafka.admin import NewTopic
 
 from levelwind.clients.confluent import ManagedConsumer
 from levelwind_testing.kafka.broker_releases import RELEASES
+from levelwind_testing.kafka.each_broker import create_topics
 from levelwind_testing.kafka.managed_consumers import poll_until
 from levelwind_testing.processes.command_line import printed_by
 from levelwind_testing.processes.daemon_process import DaemonProcess
@@ -59,7 +60,7 @@ class Installation:
         }
         for rights in self.rights.values():
             grant(self.admin, rights)
-        self.admin.create_topics([NewTopic(TOPIC, 2, 1)])[TOPIC].result(30)
+        create_topics(brokers.cluster.admin_settings, NewTopic(TOPIC, 2, 1))
 
     def produce(self, *values):
         producer = Producer(self.brokers.cluster.admin_settings | {"log_level": "0"})

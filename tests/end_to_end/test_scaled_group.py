@@ -6,9 +6,10 @@ import urllib.request
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import NewTopic
 from prometheus_client.parser import text_string_to_metric_families
 
+from levelwind_testing.kafka.each_broker import create_topics
 from levelwind_testing.kafka.managed_consumers import committed
 from levelwind_testing.processes.daemon_process import DaemonProcess
 from levelwind_testing.processes.paced_consumer import PacedConsumer
@@ -110,8 +111,7 @@ class Autoscaler:
 
 
 def test_a_group_follows_a_day_of_load_up_and_down_and_reads_everything(cluster, tmp_path):
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
-    admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(30)
+    create_topics({"bootstrap.servers": cluster.bootstrap}, NewTopic(TOPIC, PARTITIONS, 1))
     daemon = DaemonProcess(cluster.bootstrap, tmp_path / "state", *SETTINGS, observed=TOPIC)
     scaler, load = None, None
     try:

@@ -30,6 +30,7 @@ from levelwind.daemon.cli.main import main
 from levelwind.daemon.config.settings import load
 from levelwind.daemon.shutdown import StopEvent
 from levelwind.daemon.wall_clock import now_ms
+from levelwind_testing.kafka.each_broker import create_topics
 from levelwind_testing.kafka.plain_commits import commit_offsets
 from levelwind_testing.security.printed_rights import decisions, grant, printed, revoke
 from levelwind_testing.security.secure_brokers import secure_brokers
@@ -74,10 +75,8 @@ class AssessedCluster:
         self.brokers, self.admin = brokers, brokers.admin
         self.user = brokers.scram_user("assessor")
         grant(self.admin, list(ACL_OF.values()))
-        for made in self.admin.create_topics(
-            [NewTopic(ORDERS, 3, 1), NewTopic(OLD, 1, 1)]
-        ).values():
-            made.result(30)
+        new = NewTopic(ORDERS, 3, 1), NewTopic(OLD, 1, 1)
+        create_topics(brokers.cluster.admin_settings, *new)
         self.produce(ORDERS, 30)
         self.produce(OLD, 10, timestamp=now_ms() - FIVE_DAYS_MS)
         self.members = [

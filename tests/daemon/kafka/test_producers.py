@@ -5,6 +5,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from levelwind.daemon.kafka import clients
+from levelwind_testing.kafka.each_broker import create_topics
 
 pytestmark = pytest.mark.integration
 
@@ -24,8 +25,7 @@ def test_a_producer_does_not_bring_a_deleted_topic_back(own_cluster, fresh, even
         return name in admin.list_topics(timeout=10).topics
 
     def create_and_delete(name, producer):
-        admin.create_topics([NewTopic(name, 2, 1)])[name].result(20)
-        eventually(lambda: exists(name))
+        create_topics({"bootstrap.servers": own_cluster.bootstrap}, NewTopic(name, 2, 1))
         producer.produce(name, b"value", b"key", partition=1)
         producer.flush(10)
         admin.delete_topics([name])[name].result(20)

@@ -9,6 +9,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from levelwind.daemon.errors import ClusterUnavailableError
 from levelwind.daemon.kafka.topic_watch import TopicWatch, topic_ids
 from levelwind.deploy.cluster import Cluster
+from levelwind_testing.kafka.each_broker import create_topics
 
 pytestmark = pytest.mark.integration
 
@@ -84,7 +85,7 @@ def test_the_death_of_a_broker_blinds_no_watch(eventually):
     with Cluster.start() as cluster:
         config = {"bootstrap.servers": cluster.bootstrap}
         admin = AdminClient(config)
-        admin.create_topics([NewTopic("lost", 1, 3)])["lost"].result(30)
+        create_topics(config, NewTopic("lost", 1, 3))
         reports = []
         watches = [
             TopicWatch(config, ["lost"], reports.append, timeout=2.0) for _ in range(WATCHES)

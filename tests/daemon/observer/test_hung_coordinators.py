@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from levelwind.deploy.cluster import Cluster
 from levelwind_testing.kafka.described_group import described_group
-from levelwind_testing.kafka.each_broker import await_topics
+from levelwind_testing.kafka.each_broker import create_topics
 from levelwind_testing.kafka.hung_brokers import broker_process
 from levelwind_testing.kafka.patient_brokers import PATIENT
 from levelwind_testing.kafka.plain_commits import commit_offsets
@@ -57,8 +57,7 @@ def coordinators():
     with Cluster.start(3, settings=PATIENT) as cluster:
         config = {"bootstrap.servers": cluster.bootstrap}
         admin = AdminClient(config)
-        admin.create_topics([NewTopic(TOPIC, 1, 3)])[TOPIC].result(60)
-        await_topics(config, TOPIC)
+        create_topics(config, NewTopic(TOPIC, 1, 3))
         for group in GROUPS:
             consumer = Consumer({**config, "group.id": group})
             commit_offsets(consumer, [TopicPartition(TOPIC, 0, 3)])

@@ -37,6 +37,7 @@ from levelwind.daemon.observer.cluster_state import UNKNOWN
 from levelwind.daemon.observer.observer import Observer
 from levelwind.daemon.observer.settings import ObserverSettings
 from levelwind.deploy.cluster import Cluster
+from levelwind_testing.kafka.each_broker import create_topics
 from levelwind_testing.kafka.plain_commits import commit_offsets
 from levelwind_testing.refused_threads import refused_threads
 from levelwind_testing.security.printed_rights import granted
@@ -529,10 +530,8 @@ def test_a_broker_that_dies_keeps_its_rack_and_the_rest_is_read_on(log, eventual
         client_config = {"bootstrap.servers": cluster.bootstrap}
         topics = Topics("lw.")
         ensure_topics(client_config, topics, TopicSettings(), log)
-        admin = AdminClient(client_config)
-        admin.create_topics([NewTopic("orders", 3, replica_assignment=[[2], [1], [3]])])[
-            "orders"
-        ].result()
+        new = NewTopic("orders", 3, replica_assignment=[[2], [1], [3]])
+        create_topics(client_config, new)
         observer = Observer(client_config, topics, ObserverSettings(), log)
         eventually(
             lambda: (
@@ -577,8 +576,7 @@ def test_a_topic_that_may_not_be_read_any_more_stops_nothing_else(
     topics, secret, free = Topics(fresh("lw") + "."), fresh("secret"), fresh("open")
     ensure_topics(client_config, topics, TopicSettings(), log)
     admin = AdminClient(client_config)
-    for answer in admin.create_topics([NewTopic(secret, 2), NewTopic(free, 1)]).values():
-        answer.result()
+    create_topics(client_config, NewTopic(secret, 2), NewTopic(free, 1))
     settings = ObserverSettings(include=(secret, free), timeout=10.0)
     observer = Observer(client_config, topics, settings, log)
     eventually(

@@ -27,6 +27,7 @@ from levelwind.streaming.decoding import offset_commits, offsets_topic
 from levelwind.streaming.group.ownership import owners_of, with_coordinator_record
 from levelwind.streaming.group.state import GroupState
 from levelwind.streaming.messages.rows import Raw
+from levelwind_testing.kafka.each_broker import create_topics
 from levelwind_testing.kafka.plain_commits import commit_offsets
 from levelwind_testing.waiting import wait_until
 
@@ -163,8 +164,7 @@ def test_commits_and_members_are_those_of_the_offsets_topic(cluster, admin, poll
         kind: fresh(kind) for kind in ("simple", "classic", "static", "kip848", "transactional")
     }
     new = [NewTopic(name, PARTITIONS, 1) for name in (topic, other)]
-    for answer in admin.create_topics(new).values():
-        answer.result(30)
+    create_topics({"bootstrap.servers": cluster.bootstrap}, *new)
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "transactional.id": fresh("tx")})
     producer.init_transactions(30)
     base = {"bootstrap.servers": cluster.bootstrap, "enable.auto.commit": False}

@@ -26,6 +26,7 @@ from levelwind_testing.drawn_seeds import drawn_seed
 from levelwind_testing.kafka.broker_releases import PRESENT_AND_NEWER, READY_SECONDS
 from levelwind_testing.kafka.classic_members import ConfluentMember, JavaMember
 from levelwind_testing.kafka.described_group import described_group
+from levelwind_testing.kafka.each_broker import create_topics
 from levelwind_testing.processes.proxied_stage import ProxiedStage
 from levelwind_testing.security.printed_rights import grant, printed
 from levelwind_testing.security.secure_brokers import secure_brokers
@@ -82,7 +83,7 @@ class Scene:
         self.client, self.daemons_client, self.log = client, daemons_client or client, log
         self.group, self.topic = fresh("group"), fresh("orders")
         self.admin = AdminClient(client)
-        self.admin.create_topics([NewTopic(self.topic, PARTITIONS)])[self.topic].result(30)
+        create_topics(client, NewTopic(self.topic, PARTITIONS))
         self.layouts = {self.topic: self._layout()}
         self.members, self.proxies, self.standings, self.led = {}, [], {}, None
         self.plan_in_force, self.epoch, self.started = None, 0, 0
@@ -482,10 +483,10 @@ class TopicMaker:
     """Makes topics on the brokers of this file, as the stage asks."""
 
     def __init__(self, bootstrap):
-        self._admin = AdminClient({"bootstrap.servers": bootstrap})
+        self._client = {"bootstrap.servers": bootstrap}
 
     def create(self, name, partitions, replication=1):
-        self._admin.create_topics([NewTopic(name, partitions, replication)])[name].result(30)
+        create_topics(self._client, NewTopic(name, partitions, replication))
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from levelwind.deploy.cluster import Cluster, ClusterError
 from levelwind_testing.kafka.broker_releases import PRESENT_AND_NEWER, READY_SECONDS
 from levelwind_testing.kafka.described_group import described_group
+from levelwind_testing.kafka.each_broker import create_topics
 from levelwind_testing.kafka.patient_brokers import PATIENT
 from levelwind_testing.kafka.reassignment import reassign
 from levelwind_testing.waiting import wait_until
@@ -47,8 +48,7 @@ def topic(cluster, fresh):
     name = fresh("topic")
     replicas = [[1 + number % 2] for number in range(PARTITIONS)]
     made = NewTopic(name, PARTITIONS, replica_assignment=replicas)
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
-    admin.create_topics([made])[name].result(30)
+    create_topics({"bootstrap.servers": cluster.bootstrap}, made)
     return name
 
 

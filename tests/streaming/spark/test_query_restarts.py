@@ -33,6 +33,7 @@ from levelwind.streaming.spark.batches.progress import NothingToRead
 from levelwind.streaming.spark.settings import PipelineSettings
 from levelwind.streaming.spark.store.checkpoint_files import LocalFiles
 from levelwind_testing import records
+from levelwind_testing.kafka.each_broker import create_topics
 from levelwind_testing.kafka.patient_brokers import PATIENT
 from levelwind_testing.pipeline.installation import Installation, now
 from levelwind_testing.pipeline.mounted_files import mount
@@ -241,7 +242,7 @@ def test_a_pipeline_whose_topic_was_made_again_builds_its_state_anew(
     before.query.stop()
     again = NewTopic(lw.topics.triggers, 4, 1)
     lw.admin.delete_topics([again.topic])[again.topic].result(60)
-    lw.admin.create_topics([again])[again.topic].result(60)
+    create_topics({"bootstrap.servers": lw.bootstrap}, again)
     after = RunningQuery(spark, settings)
     (former,) = after.set_aside
     assert former.reason == f"topic {again.topic} was deleted, and made again, since"

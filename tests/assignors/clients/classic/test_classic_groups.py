@@ -5,7 +5,7 @@ from importlib import import_module
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import NewTopic
 
 from levelwind.assignors.clients import broker_lag
 from levelwind.assignors.clients.broker_lag import BrokerLag
@@ -20,7 +20,7 @@ from levelwind_testing.kafka.classic_members import (
     KafkaPythonMember,
     again_where_a_member_stalled,
 )
-from levelwind_testing.kafka.each_broker import await_topics
+from levelwind_testing.kafka.each_broker import create_topics
 from levelwind_testing.kafka.kafka_oracle import CLIENT_SIDE
 from levelwind_testing.kafka.plain_commits import commit_offsets
 from levelwind_testing.waiting import wait_until
@@ -41,10 +41,8 @@ def make_topic(cluster, fresh):
 
     def make(replicas):
         topic = fresh("classic")
-        admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
-        asked = admin.create_topics([NewTopic(topic, len(replicas), replica_assignment=replicas)])
-        asked[topic].result(30)
-        await_topics({"bootstrap.servers": cluster.bootstrap}, topic)
+        new = NewTopic(topic, len(replicas), replica_assignment=replicas)
+        create_topics({"bootstrap.servers": cluster.bootstrap}, new)
         return topic
 
     return make

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import NewTopic
 
 from levelwind.assignors.strategies.vote import InconsistentGroupProtocolError
+from levelwind_testing.kafka.each_broker import create_topics
 from levelwind_testing.waiting import wait_until
 
 pytest.importorskip("kafka", reason="an extra that is not installed")
@@ -55,8 +56,7 @@ def run(example, cluster, topic, group):
 @pytest.fixture
 def topic(cluster, fresh):
     name = fresh("examples")
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
-    admin.create_topics([NewTopic(name, 3, 1)])[name].result(30)
+    create_topics({"bootstrap.servers": cluster.bootstrap}, NewTopic(name, 3, 1))
     producer = Producer({"bootstrap.servers": cluster.bootstrap})
     for partition in range(3):
         producer.produce(name, b"paid", partition=partition)

@@ -23,6 +23,7 @@ from levelwind.assignors.protocol.records import (
 )
 from levelwind.assignors.protocol.topics import Topics
 from levelwind_testing.kafka.classic_members import AiokafkaMember, KafkaPythonMember
+from levelwind_testing.kafka.each_broker import create_topics
 from levelwind_testing.processes.daemon_process import DaemonProcess
 from levelwind_testing.records import lag_of_owners
 from levelwind_testing.waiting import GENEROUS_SECONDS, wait_until
@@ -48,7 +49,7 @@ class Stage:
         self.bootstrap, self.prefix, self.topic, self.group = bootstrap, prefix, topic, group
         self.topics, self.directory, self.kind = Topics(prefix), directory, kind
         self.admin = AdminClient({"bootstrap.servers": bootstrap})
-        self.admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result(30)
+        create_topics({"bootstrap.servers": bootstrap}, NewTopic(topic, PARTITIONS, 1))
         self.producer = Producer({"bootstrap.servers": bootstrap})
         self.members, self.plans, self.daemon = {}, [], None
         self.behind, self.topic_id = (0,) * PARTITIONS, None

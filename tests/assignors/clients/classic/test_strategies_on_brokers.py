@@ -17,6 +17,7 @@ from levelwind_testing.kafka.classic_members import (
 )
 from levelwind_testing.kafka.console_consumer import CLIENT_ID, ConsoleConsumer
 from levelwind_testing.kafka.described_group import described_group
+from levelwind_testing.kafka.each_broker import create_topics
 from levelwind_testing.kafka.kafka_oracle import CLIENT_SIDE
 from levelwind_testing.waiting import wait_until
 
@@ -43,7 +44,7 @@ class GroupOnBrokers:
         self.bootstrap, self.group, self.topic, self.stack = bootstrap, group, topic, stack
         self.admin = AdminClient({"bootstrap.servers": bootstrap})
         new = NewTopic(topic, len(REPLICAS), replica_assignment=REPLICAS)
-        self.admin.create_topics([new])[topic].result(30)
+        create_topics({"bootstrap.servers": bootstrap}, new)
         self.members = []
 
     def join(self, client, *strategies):

@@ -35,7 +35,7 @@ from levelwind_testing.kafka.brokerless_member import (
     ScriptedConsumer,
     SteppedFollower,
 )
-from levelwind_testing.kafka.each_broker import await_topics
+from levelwind_testing.kafka.each_broker import create_topics
 from levelwind_testing.kafka.jumping_clock import JumpingClock
 from levelwind_testing.kafka.managed_consumers import initialise
 
@@ -54,12 +54,8 @@ def make_topics(cluster):
 def _make_topics(bootstrap, sizes, config):
     admin = AdminClient({"bootstrap.servers": bootstrap})
     replication = min(len(admin.list_topics(timeout=10).brokers), 3)
-    for result in admin.create_topics(
-        [NewTopic(n, s, replication, config=config) for n, s in sizes.items()]
-    ).values():
-        result.result(30)
-    for name in sizes:
-        await_topics({"bootstrap.servers": bootstrap}, name)
+    new = [NewTopic(n, s, replication, config=config) for n, s in sizes.items()]
+    create_topics({"bootstrap.servers": bootstrap}, *new)
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from levelwind_testing.chaos.journal import Partition
+from levelwind_testing.kafka.each_broker import await_topics
 
 PARTITIONS_A_REQUEST = 10_000
 """The most that brokers make at a time."""
@@ -81,8 +82,9 @@ class SteadyProducer:
 
 
 def create_topics(bootstrap: str, topics: list[str], partitions: int, *, replicas: int = 3) -> None:
-    """Create topics."""
-    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    """Create topics, and wait until each broker knows them."""
+    client = {"bootstrap.servers": bootstrap, "log_level": 0}
+    admin = AdminClient(client)
     config = {"min.insync.replicas": str(min(replicas, 2))}
     first = min(partitions, PARTITIONS_A_REQUEST)
     new = [NewTopic(topic, first, replicas, config=config) for topic in topics]
@@ -91,6 +93,7 @@ def create_topics(bootstrap: str, topics: list[str], partitions: int, *, replica
         first = min(partitions, first + PARTITIONS_A_REQUEST)
         more = [NewPartitions(topic, first) for topic in topics]
         _await_made(admin.create_partitions(more, request_timeout=120))
+    await_topics(client, *topics)
 
 
 def _await_made(made: Mapping[str, Any]) -> None:

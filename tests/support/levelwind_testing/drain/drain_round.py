@@ -45,6 +45,7 @@ from levelwind_testing.drain.drain_scenarios import (
 )
 from levelwind_testing.drain.machine_load import CpuSampler, MachineLoad
 from levelwind_testing.drain.paced_workers import Crew
+from levelwind_testing.kafka.each_broker import create_topics
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -226,8 +227,7 @@ class DrainRound:
             )
             for topic, size in zip(self._topics, TOPIC_SIZES.values(), strict=True)
         ]
-        for future in self._admin.create_topics(new).values():
-            future.result(30)
+        create_topics({"bootstrap.servers": self._bootstrap}, *new)
 
     def _delete(self) -> None:
         # What is left over disturbs no later round but for the brokers' memory.

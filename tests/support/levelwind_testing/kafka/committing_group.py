@@ -1,10 +1,11 @@
 """A group that commits and has no members, and what levelwind's topics say of it."""
 
 from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import NewTopic
 
 from levelwind.assignors.protocol.records import LagRecord, PipelineRecord
 from levelwind.daemon.config.settings import load
+from levelwind_testing.kafka.each_broker import create_topics
 from levelwind_testing.kafka.newest_record import newest_record
 from levelwind_testing.kafka.plain_commits import commit_offsets
 
@@ -16,8 +17,7 @@ class CommittingGroup:
     def __init__(self, bootstrap: str, prefix: str, topic: str) -> None:
         self._settings = load(overrides={"bootstrap": bootstrap, "prefix": prefix})
         self._topic = topic
-        admin = AdminClient({"bootstrap.servers": bootstrap})
-        admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(30)
+        create_topics({"bootstrap.servers": bootstrap}, NewTopic(topic, 1, 1))
         producer = Producer({"bootstrap.servers": bootstrap})
         for _ in range(RECORDS):
             producer.produce(topic, b"record")

@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ClassVar, NamedTuple
 
+from confluent_kafka.admin import AdminClient, NewTopic
+
 from levelwind.assignors.protocol.kafka.types import Reader, int32
 from levelwind.daemon.wire.broker_addresses import addresses
 from levelwind.daemon.wire.broker_connection import open_connection
@@ -50,6 +52,18 @@ def answers(config: Mapping[str, Any], request: Request, within: float = 60.0) -
 def topics_at_each_broker(config: Mapping[str, Any]) -> Iterator[ListedTopics]:
     """The topics that each broker lists."""
     return answers(config, TopicsRequest())
+
+
+def create_topics(config: Mapping[str, Any], *new: NewTopic) -> None:
+    """Create topics, and wait until each broker knows them.
+
+    The leader of a classic group assigns what the coordinator knows of a topic, at worst nothing,
+    and no member hears of it when the coordinator knows more.
+    """
+    admin = AdminClient({**config, "log_level": 0})
+    for answer in admin.create_topics(list(new)).values():
+        answer.result(60)
+    await_topics(config, *(each.topic for each in new))
 
 
 def await_topics(config: Mapping[str, Any], *names: str) -> None:

@@ -27,6 +27,7 @@ from levelwind.assignors.protocol.records import (
     partition_key,
 )
 from levelwind.assignors.protocol.topics import LARGEST_WIDE_BYTES, Topics, partition_for
+from levelwind_testing.kafka.each_broker import create_topics
 from levelwind_testing.kafka.log_offsets import log_offsets
 from levelwind_testing.kafka.plain_commits import commit_offsets
 from levelwind_testing.waiting import wait_until
@@ -86,8 +87,7 @@ class Installation:
             ),
             config=config,
         )
-        self.admin.create_topics([new])[topic].result()
-        self._described(topic)
+        create_topics({"bootstrap.servers": self.bootstrap}, new)
 
     def fill(self, topic: str, counts: Sequence[int]) -> None:
         """Write the given number of records into each partition."""

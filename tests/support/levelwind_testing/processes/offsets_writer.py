@@ -16,6 +16,7 @@ from levelwind.assignors.protocol.records import (
 )
 from levelwind.assignors.protocol.topics import OFFSETS_TOPIC, Topics
 from levelwind.daemon.wall_clock import now_ms
+from levelwind_testing.kafka.each_broker import create_topics
 from levelwind_testing.waiting import wait_until
 
 ID = "AAAAAAAAAAAAAAAAAAAAAQ"
@@ -93,8 +94,7 @@ class OffsetsWriter:
         ]
         new += [NewTopic(self.topics.name(kind), 4, 1) for kind in ("lag", "triggers")]
         new.append(NewTopic(real, partitions, 1))
-        for future in admin.create_topics(new).values():
-            future.result()
+        create_topics({"bootstrap.servers": self.bootstrap}, *new)
         described = wait_until(f"topic {real}", lambda: known_topic(admin, real))
         self.ids[real] = str(described.topic_id).translate(str.maketrans("+/", "-_"))
         asked = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "asked"})

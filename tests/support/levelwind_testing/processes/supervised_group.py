@@ -6,6 +6,7 @@ from typing import Any
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from levelwind_testing.kafka.each_broker import create_topics
 from levelwind_testing.processes.member_process import MemberProcess
 from levelwind_testing.processes.supervised_daemons import SupervisedDaemon, leader_of, tails
 from levelwind_testing.waiting import GENEROUS_SECONDS, wait_until
@@ -27,7 +28,7 @@ class SupervisedGroup:
         self.bootstrap, self.prefix, self.topic = bootstrap, prefix, topic
         self.partitions, self.factor = partitions, factor
         self.admin = AdminClient({"bootstrap.servers": bootstrap})
-        self.admin.create_topics([NewTopic(topic, partitions, replicas)])[topic].result(30)
+        create_topics({"bootstrap.servers": bootstrap}, NewTopic(topic, partitions, replicas))
         self.group = "group"
         self.daemons: list[SupervisedDaemon] = []
         self.members: list[MemberProcess] = []

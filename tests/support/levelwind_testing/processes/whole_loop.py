@@ -13,7 +13,7 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from levelwind_testing.kafka.each_broker import await_topics
+from levelwind_testing.kafka.each_broker import create_topics
 from levelwind_testing.kafka.log_offsets import log_offsets
 from levelwind_testing.processes.daemon_process import DaemonProcess
 from levelwind_testing.processes.followers import Follower, overlaps
@@ -45,8 +45,7 @@ class Loop:
 
     def create(self, topic, replicas):
         new = NewTopic(topic, num_partitions=len(replicas), replica_assignment=replicas)
-        self.admin.create_topics([new])[topic].result(30)
-        await_topics(self.client_config, topic)
+        create_topics(self.client_config, new)
 
     def produce(self, topic, partition, count):
         for _ in range(count):
