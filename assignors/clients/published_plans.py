@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import weakref
-from threading import Event, Lock, Thread
+from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
@@ -35,6 +35,13 @@ POLL_SECONDS = 0.5
 METADATA_TIMEOUT_SECONDS = 5.0
 RETRY_SECONDS = 5.0
 """Wait before the topic is looked for again."""
+GONE = (
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError.UNKNOWN_TOPIC_ID,
+    KafkaError._UNKNOWN_TOPIC,  # noqa: SLF001 - confluent's own names
+    KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001
+)
+"""Codes of a topic that is gone, and may be made again, with another number of partitions."""
 
 
 class PlanMailbox:
@@ -106,9 +113,9 @@ class PublishedPlans:
         }
         self._group = group
         self._topic = Topics(prefix).assignments
-        self._mailbox = PlanMailbox(group)
-        self._lock = Lock()
-        self._read_once, self._closing = Event(), Event()
+        self._begin()
+        self._newest: PublishedPlan | None = None
+        self._closing = Event()
         self._first_look = Event()  # everything was read once, or it cannot be read for now
         self._thread: Thread | None = None
         self._notify: Callable[[], Callable[[], None] | None] = lambda: None
@@ -135,8 +142,7 @@ class PublishedPlans:
         """The newest plan; see `PlanSource`."""
         if timeout:
             self._first_look.wait(timeout)
-        with self._lock:
-            return self._mailbox.newest
+        return self._newest
 
     def close(self) -> None:
         """End the thread; without this it ends when the member's assignor is no longer used."""
@@ -154,6 +160,7 @@ class PublishedPlans:
             if layout is not None and layout.error is None and layout.partitions:
                 number = partition_for(self._group, len(layout.partitions))
                 reader.assign([TopicPartition(self._topic, number, 0)])
+                self._begin()
                 return reader
         except KafkaException as error:
             _log.warning("plans of group %s cannot be read yet: %s", self._group, error)
@@ -162,22 +169,36 @@ class PublishedPlans:
             reader.close()
         return None
 
-    def take(self, message: Any) -> None:
-        """Take in what the reader got."""
+    def _begin(self) -> None:
+        """Begin to read a log; the plan of a former one stays until this one was read."""
+        self._mailbox = PlanMailbox(self._group)
+        self._next_offset = 0
+        self._caught_up = False
+
+    def take(self, message: Any) -> bool:
+        """Take in what the reader got; return False if that topic is gone."""
         error = message.error()
-        if error is None:
-            with self._lock:
-                changed = self._mailbox.take(message.key(), message.value())
-            if changed and self._read_once.is_set() and (notify := self._notify()) is not None:
-                notify()
-        elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - confluent's own name
-            if not self._read_once.is_set():
-                self._read_once.set()
-                self._first_look.set()
-                if (notify := self._notify()) is not None:
-                    notify()
-        else:
+        ends = error is not None and error.code() == KafkaError._PARTITION_EOF  # noqa: SLF001
+        if error is not None and not ends:
             _log.warning("plans of group %s: %s", self._group, error)
+            return error.code() not in GONE
+        if message.offset() < self._next_offset:  # it was made again
+            return False
+        self._next_offset = message.offset()
+        if ends:
+            self._caught_up = True
+        else:
+            self._mailbox.take(message.key(), message.value())
+        if self._caught_up:
+            self._publish()
+        return True
+
+    def _publish(self) -> None:
+        """Show the newest plan of what was read, and notify the member if it is another one."""
+        former, self._newest = self._newest, self._mailbox.newest
+        self._first_look.set()
+        if self._newest != former and (notify := self._notify()) is not None:
+            notify()
 
 
 def _read(source: weakref.ref[PublishedPlans], closing: Event) -> None:
@@ -196,8 +217,9 @@ def _read(source: weakref.ref[PublishedPlans], closing: Event) -> None:
                 continue
             message = reader.poll(POLL_SECONDS)
             plans = source()
-            if message is not None and plans is not None:
-                plans.take(message)
+            if message is not None and plans is not None and not plans.take(message):
+                reader.close()
+                reader = None
             del plans
     finally:
         if reader is not None:

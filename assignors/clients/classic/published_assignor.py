@@ -187,9 +187,9 @@ class PublishedAssignor(LagAwareAssignor):
         if plan is None or not self._rounds:
             return
         if self._leads:
-            if (self._led is None or plan.epoch > self._led) and moves(plan, self._assigned):
+            if plan.epoch != self._led and moves(plan, self._assigned):
                 self._led = plan.epoch
-                _log.info("plan %s is newer: asking for a rebalance", tuple(plan.epoch))
+                _log.info("plan %s is another one: asking for a rebalance", tuple(plan.epoch))
                 self._request_rejoin()
             return
         if self._is_news(plan) and self._changes_own_share(plan):
@@ -219,7 +219,7 @@ class PublishedAssignor(LagAwareAssignor):
 
     def _is_news(self, plan: PublishedPlan) -> bool:
         """Whether the leader has not had its chance: a plan that it leaves out is not asked for."""
-        return self._joined_with is None or plan.epoch > self._joined_with
+        return plan.epoch != self._joined_with
 
     def _changes_own_share(self, plan: PublishedPlan) -> bool:
         if self._instance is None or self._instance not in plan.assignments or self._owned is None:

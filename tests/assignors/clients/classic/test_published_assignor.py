@@ -123,12 +123,14 @@ def test_without_a_plan_the_local_strategy_assigns():
     assert group.rebalance("a", "b") == held, "it keeps what members have"
 
 
-def test_a_plan_is_applied_and_a_newer_one_makes_the_leader_ask_at_once():
+@pytest.mark.parametrize(("first", "second"), [(1, 2), (9, 1)], ids=["newer", "of another topic"])
+def test_a_plan_is_applied_and_a_newer_one_makes_the_leader_ask_at_once(first, second):
+    """Epochs begin again where the topic was made again."""
     group = Round(PublishedAssignor, "a", "b", jitter=60.0)
-    group.plans.publish(1, a=[0], b=[1, 2, 3])
+    group.plans.publish(first, a=[0], b=[1, 2, 3])
     assert group.rebalance("a", "b") == {"a": [0], "b": [1, 2, 3]}
     assert group.requests() == {"a": 0, "b": 0}
-    group.plans.publish(2, a=[0, 1, 2], b=[3])
+    group.plans.publish(second, a=[0, 1, 2], b=[3])
     assert group.requests() == {"a": 1, "b": 0}
     assert group.rebalance("a", "b") == {"a": [0, 1, 2], "b": [3]}
 
