@@ -14,6 +14,7 @@ from levelwind.daemon.shown_groups.measured_group import (
     ManagedMembers,
     MeasuredGroup,
     measured_group,
+    subscribes,
 )
 
 if TYPE_CHECKING:
@@ -108,7 +109,8 @@ def figures_of(
         keep: whether the samples are kept, to show their partitions.
     """
     layout = ClusterLayout(control.topics, control.deleted_topics, control.brokers)
-    measured = measured_group(group.lags(), layout, _managed_members(group), group.speeds)
+    lags = group.lags()
+    measured = measured_group(lags, layout, _managed_members(group, lags), group.speeds)
     members = max(len(group.live), len(measured.capacity))
     speed = scaling.member_speed or _mean_speed(measured) or last_speed
     behind, rate = _work(measured.lags)
@@ -130,13 +132,13 @@ def figures_of(
     )
 
 
-def _managed_members(group: GroupFacts) -> ManagedMembers | None:
+def _managed_members(group: GroupFacts, lags: Mapping[str, LagRecord]) -> ManagedMembers | None:
     """The live members; None where the group subscribes."""
-    subscribes = not group.live if group.plan is None else group.plan.mode != "managed"
-    if subscribes:
+    owners = group.ledger.owning_instances()
+    if subscribes(group.plan, lags, has_managed_members=bool(group.live or owners)):
         return None
     return ManagedMembers(
-        owners=group.ledger.owning_instances(),
+        owners=owners,
         racks={member.instance: member.rack for member in group.live},
         capacity={member.instance: member.capacity for member in group.live},
     )

@@ -30,6 +30,7 @@ from levelwind.daemon.errors import NotFoundError
 from levelwind.daemon.kafka.topic_reader import GROUP_KINDS, read_to_end
 from levelwind.daemon.observer.cluster_state import leader_only_brokers
 from levelwind.daemon.printable import one_line
+from levelwind.daemon.shown_groups.measured_group import subscribes
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -83,9 +84,9 @@ class GroupView:
     @property
     def watched(self) -> bool:
         """Whether the group subscribes, so that lag records alone name its members."""
-        if self.plan is not None:
-            return self.plan.mode != "managed"
-        return not self.assigned and not self.members
+        return subscribes(
+            self.plan, self.lags, has_managed_members=bool(self.assigned or self.members)
+        )
 
     @property
     def leader_only_brokers(self) -> list[int]:

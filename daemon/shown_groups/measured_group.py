@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from levelwind.assignors.protocol.partition_ranges import TopicPartition
     from levelwind.assignors.protocol.records import (
         BrokerRecord,
+        GroupRecord,
         LagRecord,
         SpeedRecord,
         TopicRecord,
@@ -108,6 +109,25 @@ class MeasuredGroup:
     def wait_lower_bounds(self) -> int:
         """Partitions of whose wait only a lower bound is known."""
         return sum(len(record.least_waits) for record in self.lags.values())
+
+
+def subscribes(
+    plan: GroupRecord | None, lags: Mapping[str, LagRecord], *, has_managed_members: bool
+) -> bool:
+    """Whether lag records alone name a group's members.
+
+    The last plan of a managed group stays, and tells nothing once its consumers subscribe again.
+
+    Args:
+        plan: the group's plan; None: it has none.
+        lags: its lag records, by topic.
+        has_managed_members: whether members that levelwind manages are known.
+    """
+    if plan is not None and plan.mode != "managed":
+        return True
+    if has_managed_members:
+        return False
+    return plan is None or any(record.members or record.others for record in lags.values())
 
 
 def measured_group(

@@ -14,6 +14,7 @@ from levelwind.daemon.shown_groups.group_view import GroupViews
 from levelwind.daemon.shown_groups.shown_group import ShownGroup
 from levelwind_testing import records
 from levelwind_testing.control.play import Play
+from levelwind_testing.control.two_members import two_members
 from levelwind_testing.page.scripted_groups import small_installation
 
 OF_COMMANDS_ALONE = {"trigger", "partition", "offsets"}
@@ -81,6 +82,33 @@ def test_metrics_have_the_figures_of_the_documents(groups, reads):
             assert value == pytest.approx(summary[field]), (name, field)
         for kind, ratio in shown.measured.crossing._asdict().items():
             assert gauges.get(("levelwind_group_cross_rack_ratio", name, kind)) == ratio
+
+
+def test_a_managed_group_whose_consumers_subscribe_again_has_their_members_everywhere():
+    """Its last plan stays, and said that it has none: an autoscaler was told one."""
+    play, views = two_members(), GroupViews()
+    for name in ("m0", "m1"):
+        play.leave(name, "i1")
+    play.wait(10)
+    sample = records.lag(
+        *(40, 30, 20, 10), at=round(play.now * 1000), members=("c0", "c1"), owner=(0, 0, 1, 1)
+    )
+    play.receive("lag", sample)
+    for kind, record in (("metadata", records.topic()), ("assignments", records.plan())):
+        views.apply(kind, record)
+    assert not ShownGroup(views.groups["g"]).records.watched
+    views.apply("lag", sample)
+    shown = ShownGroup(views.groups["g"])
+    assert shown.racks == {"c0": None, "c1": None}
+    assert group_summary(shown)["members"] == 2
+    gauges = {
+        sample.name: sample.value
+        for family in families(facts_about(play.state), play.now)
+        for sample in family.samples
+        if sample.labels.get("group") == "g"
+    }
+    assert gauges["levelwind_group_members"] == gauges["levelwind_group_members_wanted"] == 2
+    assert gauges["levelwind_group_skew_ratio"] == pytest.approx(group_summary(shown)["skew"])
 
 
 def managed(*assignments):
