@@ -27,9 +27,10 @@ if TYPE_CHECKING:
 def with_levers(group: ManagedGroup, levers: GroupLevers, now: float) -> ManagedGroup:
     """Return a group under other levers; if they ask for a plan, it follows once they settle.
 
-    With the levers of the plan in force again, a change that was noted before needs no plan.
+    With the levers of the plan in force again, a change that levers asked for needs no plan.
     """
-    resumed = group.levers.paused and not levers.paused
+    former = group.levers
+    resumed = former.paused and not levers.paused
     group = replace(group, levers=levers)
     if resumed:
         group = replace(group, policy=replace(group.policy, suppressed={}))
@@ -37,7 +38,9 @@ def with_levers(group: ManagedGroup, levers: GroupLevers, now: float) -> Managed
         return group  # the first plan is made under the levers anyway
     if levers.asks_beyond(group.plan.levers):
         return group.changed(Cause.OPERATOR, now)
-    return replace(group, policy=group.policy.without_change(Cause.OPERATOR))
+    if former.asks_beyond(group.plan.levers):
+        return replace(group, policy=group.policy.without_change(Cause.OPERATOR))
+    return group  # other settings may have asked for a plan
 
 
 def lever_changed(
