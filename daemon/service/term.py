@@ -92,7 +92,7 @@ class Term:
         )
         self._fencer = CommitFencer(settings.client(), log)
         self.vitals = VitalSigns(
-            lambda: self.planner.state.settings, boot_seconds(), self._on_clock_step
+            lambda: self.planner.state.settings, boot_seconds(), now_ms(), self._on_clock_step
         )
         self._proxied = ProxiedGroups(
             settings, lambda: self.planner.state, metrics, self._post_change

@@ -29,6 +29,7 @@ class VitalSigns:
         self,
         settings: Callable[[], ControlSettings],
         now: float,
+        at: int,
         on_clock_step: Callable[[], None] = lambda: None,
     ) -> None:
         """Begin a term.
@@ -36,13 +37,14 @@ class VitalSigns:
         Args:
             settings: returns the limits, which change when the settings are read again.
             now: boot seconds.
+            at: the wall clock, in milliseconds since the epoch.
             on_clock_step: called by `look` after each step of the wall clock, also after one that
-                is too small for a freeze.
+                is too small for a freeze, or that came before the first look: the observer's jobs
+                are timed by the wall clock from the term's beginning.
         """
         self._settings = settings
         self._on_clock_step = on_clock_step
-        self._clock = ClockWatch()
-        self._steps = ClockWatch()
+        self._clock = self._steps = ClockWatch(now=now, at=at)
         self._input = InputWatch()
         self._layout_at = now
         self._brokers = (0, 0)

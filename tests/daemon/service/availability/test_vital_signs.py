@@ -10,7 +10,7 @@ from levelwind.daemon.service.availability.vital_signs import VitalSigns
 
 
 def test_each_report_has_its_reason():
-    signs = VitalSigns(ControlSettings, now=100.0)
+    signs = VitalSigns(ControlSettings, now=100.0, at=100_000)
     assert signs.look(100.0, 100_000, None, 100_000) == {}
     signs.on_brokers(3, 2)
     assert list(signs.reasons(101.0, 101_000)) == [FreezeReason.BROKERS]
@@ -26,7 +26,7 @@ def test_each_report_has_its_reason():
 
 def test_limits_that_are_read_again_hold_at_once():
     settings = [ControlSettings()]
-    signs = VitalSigns(lambda: settings[0], now=100.0)
+    signs = VitalSigns(lambda: settings[0], now=100.0, at=100_000)
     assert list(signs.reasons(130.0, 130_000)) == [FreezeReason.METADATA]
     settings[0] = ControlSettings(freeze=FreezeSettings(metadata_max_age=60.0))
     assert signs.reasons(130.0, 130_000) == {}
@@ -36,10 +36,19 @@ def test_limits_that_are_read_again_hold_at_once():
 def test_each_step_of_the_clock_is_reported_once_whatever_freezes(limit):
     steps = []
     settings = ControlSettings(freeze=FreezeSettings(clock_jump=limit))
-    signs = VitalSigns(lambda: settings, now=0.0, on_clock_step=lambda: steps.append(signs))
+    signs = VitalSigns(lambda: settings, now=0.0, at=0, on_clock_step=lambda: steps.append(signs))
     for now, at in enumerate([0, 1_000, -1_798_000, -1_797_000, 4_000, 4_999, 4_000, 4_800]):
         signs.look(float(now), at, None, at)
     assert len(steps) == 3
+
+
+def test_a_step_of_the_clock_while_a_daemon_takes_over_is_reported_with_the_first_look():
+    """The observer stood still until the clock was where it had been."""
+    steps = []
+    signs = VitalSigns(ControlSettings, 100.0, 3_700_000, on_clock_step=lambda: steps.append(signs))
+    signs.look(103.0, 103_000, None, None)
+    signs.look(104.0, 104_000, None, None)
+    assert steps == [signs]
 
 
 def test_the_freeze_is_seen_in_the_metrics():
