@@ -42,8 +42,8 @@ class CooldownSettings:
     max_duration: Seconds = 300.0
     """The longest pause, in seconds."""
     moves_per_hour: Mapping[Cause, Count] = field(default_factory=dict)
-    """The most moves an hour by cause: `membership`, `topics`, `operator`, `racks` or `skew`. A
-    cause without an entry has no limit."""
+    """The most moves an hour by cause, `racks` or `skew`. A cause without an entry has no limit;
+    plans for `membership`, `topics` and `operator` wait for none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
