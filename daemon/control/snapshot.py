@@ -210,15 +210,17 @@ class GroupSnapshot:
     def missing_topics(self) -> list[str]:
         """Topics of the plan in force whose layout is missing though they were not deleted.
 
-        A plan without them would revoke their partitions.
+        A plan without them would revoke their partitions. Where nobody has any, the topic may have
+        been deleted so long ago that nothing says so any more.
         """
-        return sorted(
+        missing = {
             name
             for name in (self.group.plan.topics if self.group.plan else {})
             if name not in self.context.topics
             and name not in self.context.deleted_topics
             and self.reads(name)
-        )
+        }
+        return sorted(missing & {topic for topic, _ in self.owners}) if missing else []
 
     def reads(self, topic: str) -> bool:
         """Whether any live member subscribes to a topic, by its name or by a pattern."""

@@ -280,6 +280,25 @@ def test_topics_that_are_not_known_yet_are_waited_for_and_not_taken_away():
     assert after.owned() == play.owned()
 
 
+@pytest.mark.parametrize("subscription", [{"topics": ("t", "u")}, {"topics": (), "pattern": "t|u"}])
+def test_a_topic_whose_end_nothing_tells_of_any_more_is_not_waited_for(subscription):
+    """Tombstones go after a day, and the last plan of a group without members stays."""
+    play = begun(topic())
+    play.receive("metadata", topic("u"))
+    play.join(member("m0", **subscription))
+    play.wait(10)
+    play.leave("m0", "i1")
+    play.wait(5)
+    play.receive("metadata", Tombstone(("topic", "t")))
+    play.wait(5)
+    after = Play(now=play.now)
+    after.start(topic("u"), *play.kept())
+    after.wait(5)
+    after.join(member("m0", incarnation="i2", **subscription))
+    after.wait(10)
+    assert after.owned_pairs() == [("u", number) for number in range(4)]
+
+
 def test_topics_that_were_deleted_are_taken_away(play):
     two_members(play)
     play.receive("metadata", Tombstone(("topic", "t")))
